@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Giving out: scan, choose, record, take, read again, set, read back, let go, mark the record, answer. */
+#include "broker-internal.h"
+
+#include "describe.h"
+#include "error.h"
+#include "journal.h"
+#include "mdev.h"
+#include "pci-address.h"
+
+#include <string.h>
+
+/* One call of Assign; it lives until its caller has an answer. */
+typedef struct {
+    VgpuBroker *broker;
+    VgpuCaller *caller;
+    VgpuRequest *request;
+    VgpuTried tried;
+    VgpuBrokerDone done;
+    gpointer user_data;
+    char *id;        /* of the record of the present try */
+    GError *refusal; /* what the last slot that was tried answered */
+
+    /* A worker's, while it works: */
+    const VgpuFramework *framework;
+    VgpuDevice *device; /* what is wanted; with what was found out about it afterwards */
+    VgpuTarget *target;
+    VgpuTake *take;
+    VgpuAnswer answer;
+    char *found; /* the type that was read back when it was another one */
+    GError *error;
+} Attempt;
+
+static void
+attempt_clear(Attempt *attempt)
+{
+    g_clear_pointer(&attempt->device, vgpu_device_free);
+    g_clear_pointer(&attempt->target, vgpu_target_free);
+    g_clear_pointer(&attempt->take, vgpu_take_free);
+    g_clear_pointer(&attempt->found, g_free);
+    g_clear_pointer(&attempt->id, g_free);
+    g_clear_error(&attempt->error);
+}
+
+/* Answers the caller, and ends the call. */
+static void
+finish(Attempt *attempt, const VgpuAssignment *assignment, const GError *error)
+{
+    attempt->done(assignment, error, attempt->user_data);
+    attempt_clear(attempt);
+    g_hash_table_unref(attempt->tried.slots);
+    g_hash_table_unref(attempt->tried.cards);
+    g_clear_error(&attempt->refusal);
+    vgpu_caller_free(attempt->caller);
+    vgpu_request_free(attempt->request);
+    g_free(attempt);
+}
+
+static VgpuPolicy
+configured_policy(const VgpuBroker *broker)
+{
+    return broker->config->pack ? VGPU_POLICY_PACK : VGPU_POLICY_SPREAD;
+}
+
+static int
+compare_addresses(gconstpointer a, gconstpointer b)
+{
+    return vgpu_pci_address_compare_text(a, b);
+}
+
+static void
+set_no_capacity(const VgpuRequest *request, const char *name, GHashTable *reasons, GError **error)
+{
+    g_autoptr(GList) cards = g_list_sort(g_hash_table_get_keys(reasons), compare_addresses);
+    GString *text = g_string_new(NULL);
+    g_autofree char *why = NULL;
+
+    for (GList *card = cards; card; card = card->next)
+        g_string_append_printf(text, "%s%s %s", card->prev ? "; " : "", (char *)card->data,
+                               (char *)g_hash_table_lookup(reasons, card->data));
+    why = g_string_free(text, FALSE);
+    g_set_error(error, VGPU_ERROR, VGPU_ERROR_NO_CAPACITY, "there is no room for %s now: %s",
+                name ? name : request->profile, why);
+}
+
+/* The record for @candidate, not yet added. */
+static VgpuAssignment *
+new_record(const Attempt *attempt, const VgpuCandidate *candidate)
+{
+    VgpuAssignment *assignment = vgpu_assignment_new();
+    const VgpuSlot *slot = candidate->slot;
+    gboolean is_mdev = !slot->framework->group_before_set;
+    g_autofree char *uuid = NULL;
+
+    if (is_mdev)
+        uuid = attempt->request->uuid ? g_strdup(attempt->request->uuid) : g_uuid_string_random();
+    assignment->id = broker_new_id();
+    assignment->state = VGPU_STATE_ASSIGNING;
+    assignment->framework = slot->framework;
+    assignment->card = g_strdup(candidate->card->address);
+    assignment->device = vgpu_device_new(slot->address, uuid);
+    assignment->device->type_id = g_strdup(candidate->type->id);
+    assignment->device->name = g_strdup(candidate->type->name);
+    assignment->device->framebuffer_mib = candidate->type->framebuffer_mib;
+    assignment->owner = g_strdup(attempt->caller->name);
+    assignment->uid = attempt->caller->uid;
+    assignment->pid = attempt->caller->pid;
+    assignment->label = g_strdup(attempt->request->label);
+    assignment->since = g_get_real_time();
+    assignment->busy = TRUE;
+    assignment->writing = TRUE;
+    return assignment;
+}
+
+/* In a worker: nobody who kept a descriptor of an earlier vGPU may have it, so take the slot, and look again.
+ */
+static gboolean
+take_unset(Attempt *attempt)
+{
+    g_autoptr(VgpuDevice) now = vgpu_device_new(attempt->device->slot, NULL);
+    g_autofree char *type_id = NULL;
+
+    attempt->answer = VGPU_ANSWER_NEXT_SLOT;
+    vgpu_device_read_nodes(now, attempt->target->slot, attempt->target->device);
+    attempt->take =
+        vgpu_usage_take(now->slot, now->iommu_group, now->device_node, FALSE, NULL, &attempt->error);
+    if (!attempt->take)
+        return FALSE;
+    type_id = attempt->framework->read(attempt->target, &attempt->error);
+    if (type_id)
+        attempt->error = g_error_new(VGPU_ERROR, VGPU_ERROR_DEVICE_FAILED,
+                                     "somebody else set %s to %s meanwhile", now->slot, type_id);
+    return !attempt->error;
+}
+
+/* In a worker: set, and read back. */
+static void
+set_job(VgpuJob *job, gpointer data)
+{
+    Attempt *attempt = data;
+    const VgpuFramework *framework = attempt->framework;
+    VgpuDevice *device = attempt->device;
+    g_autofree char *found = NULL;
+
+    attempt->answer = VGPU_ANSWER_NEXT_SLOT;
+    attempt->target = vgpu_target_open(framework, device->slot, device->uuid, &attempt->error);
+    if (!attempt->target || (framework->group_before_set && !take_unset(attempt)))
+        return;
+    if (!framework->set(attempt->target, device->type_id, &attempt->error)) {
+        attempt->answer = vgpu_answer_to_set(attempt->error->code);
+        return;
+    }
+    found = framework->read(attempt->target, &attempt->error);
+    attempt->answer = g_strcmp0(found, device->type_id) == 0 ? VGPU_ANSWER_DONE : VGPU_ANSWER_FAILED;
+    if (attempt->target->device)
+        vgpu_device_read_nodes(device,
+                               framework->group_before_set ? attempt->target->slot : attempt->target->device,
+                               attempt->target->device);
+    attempt->found = g_steal_pointer(&found);
+}
+
+static void try_next(Attempt *attempt);
+
+/* Text of an error that is a sentence of its own. */
+static void
+set_device_failed(GError **error, const VgpuDevice *device, const char *what, const char *then)
+{
+    g_set_error(error, VGPU_ERROR, VGPU_ERROR_DEVICE_FAILED, "%s could not be set to %s (%s): %s%s",
+                device->uuid ? device->uuid : device->slot, device->type_id, device->name, what,
+                then ? then : "");
+}
+
+/* A virtual function is still ours alone; an mdev, which has its group only since it exists, is taken first.
+ */
+static void
+take_back(Attempt *attempt, VgpuAssignment *assignment, VgpuBrokerDone done, gpointer user_data)
+{
+    if (attempt->take)
+        broker_clear_taken(attempt->broker, assignment, g_steal_pointer(&attempt->target),
+                           g_steal_pointer(&attempt->take), done, user_data);
+    else
+        broker_clear(attempt->broker, assignment, VGPU_ENDING_OWNER_VANISHED, done, user_data);
+}
+
+static void
+on_undone(const VgpuAssignment *assignment, const GError *failed, gpointer user_data)
+{
+    Attempt *attempt = user_data;
+    g_autoptr(GError) error = NULL;
+    g_autofree char *then = NULL;
+    g_autofree char *what = attempt->found
+                                ? g_strdup_printf("its driver took it and set %s instead", attempt->found)
+                                : g_strdup_printf("its driver took it, but what is set cannot be read (%s)",
+                                                  attempt->error ? attempt->error->message : "it is gone");
+
+    if (failed)
+        then = g_strdup_printf("; putting it back failed too: %s", failed->message);
+    else
+        then = g_strdup("; it was put back to none");
+    set_device_failed(&error, attempt->device, what, then);
+    finish(attempt, NULL, error);
+}
+
+/* A write that succeeded and left something that was not asked for. */
+static void
+undo(Attempt *attempt, VgpuAssignment *assignment)
+{
+    VgpuBroker *broker = attempt->broker;
+    g_autoptr(GError) error = NULL;
+
+    if (!attempt->found && !attempt->error) {
+        set_device_failed(&error, attempt->device, "its driver took it, but nothing is set now", NULL);
+        broker_forget(broker, assignment);
+        finish(attempt, NULL, error);
+        return;
+    }
+    assignment->busy = FALSE;
+    assignment->writing = FALSE;
+    if (attempt->found) {
+        g_free(assignment->device->type_id);
+        assignment->device->type_id = g_strdup(attempt->found);
+    }
+    take_back(attempt, assignment, on_undone, attempt);
+}
+
+/* The record takes what was found out, and the caller gets its answer. */
+static void
+hand_over(Attempt *attempt, VgpuAssignment *assignment)
+{
+    VgpuBroker *broker = attempt->broker;
+    g_autoptr(GError) error = NULL;
+
+    assignment->busy = FALSE;
+    assignment->writing = FALSE;
+    vgpu_device_free(assignment->device);
+    assignment->device = vgpu_device_copy(attempt->device);
+    if (assignment->owner_gone) {
+        g_set_error(&error, VGPU_ERROR, VGPU_ERROR_ACCESS_DENIED, "the caller left");
+        take_back(attempt, assignment, NULL, NULL);
+        finish(attempt, NULL, error);
+        return;
+    }
+    g_clear_pointer(&attempt->take, vgpu_take_free);
+    vgpu_assignment_event(assignment, VGPU_EVENT_SET, NULL);
+    if (!broker_try_save(broker, &error)) {
+        /* Unanswered, so it is cleared like one that was found so at a start. */
+        broker_clear(broker, assignment, VGPU_ENDING_RELEASED, NULL, NULL);
+        finish(attempt, NULL, error);
+        return;
+    }
+    broker_watch(broker, assignment);
+    vgpu_journal_change(VGPU_MESSAGE_ASSIGNED, assignment, NULL, NULL);
+    finish(attempt, assignment, NULL);
+    broker_changed(broker);
+}
+
+/* The kernel refused, and so has changed nothing: nothing is undone. */
+static void
+on_refused(Attempt *attempt, VgpuAssignment *assignment)
+{
+    gboolean caller_left;
+
+    g_message("%s was not set, trying another: %s", attempt->device->slot, attempt->error->message);
+    if (attempt->answer == VGPU_ANSWER_NEXT_CARD)
+        g_hash_table_add(attempt->tried.cards, g_strdup(assignment->card));
+    g_hash_table_add(attempt->tried.slots, g_strdup(attempt->device->slot));
+    g_clear_error(&attempt->refusal);
+    set_device_failed(&attempt->refusal, attempt->device, attempt->error->message, NULL);
+    caller_left = assignment->owner_gone;
+    broker_forget(attempt->broker, assignment);
+    attempt_clear(attempt);
+    if (caller_left)
+        finish(attempt, NULL, attempt->refusal);
+    else
+        try_next(attempt);
+}
+
+static void
+on_set(gpointer data, gpointer user_data)
+{
+    Attempt *attempt = data;
+    VgpuAssignment *assignment = vgpu_assignments_get(attempt->broker->assignments, attempt->id);
+
+    switch (attempt->answer) {
+    case VGPU_ANSWER_DONE:
+        hand_over(attempt, assignment);
+        break;
+    case VGPU_ANSWER_FAILED:
+        undo(attempt, assignment);
+        break;
+    default:
+        on_refused(attempt, assignment);
+    }
+}
+
+/* Scan, choice and record: one step, in which nothing else runs. */
+static gboolean
+choose_and_record(Attempt *attempt, VgpuAssignment **ret_assignment, GError **error)
+{
+    VgpuBroker *broker = attempt->broker;
+    g_autofree char *name = NULL;
+    g_autoptr(GHashTable) reasons = NULL;
+    g_autoptr(GError) unknown = NULL;
+    g_autoptr(VgpuAssignment) assignment = NULL;
+    VgpuCandidate candidate;
+    VgpuHost host;
+
+    if (broker->stopped) {
+        g_set_error(error, VGPU_ERROR, VGPU_ERROR_BUSY, "the service is being stopped: try again later");
+        return FALSE;
+    }
+    if (!vgpu_broker_look(broker, TRUE, &host, error))
+        return FALSE;
+    name = vgpu_placement_resolve(&host, attempt->request->profile, &unknown);
+    if (unknown) {
+        g_propagate_error(error, g_steal_pointer(&unknown));
+        return FALSE;
+    }
+    if (!vgpu_placement_choose(&host, attempt->request, name, configured_policy(broker), &attempt->tried,
+                               &candidate, &reasons)) {
+        if (attempt->refusal)
+            g_propagate_error(error, g_steal_pointer(&attempt->refusal));
+        else
+            set_no_capacity(attempt->request, name, reasons, error);
+        return FALSE;
+    }
+    assignment = new_record(attempt, &candidate);
+    if (!broker_add(broker, assignment, error)) {
+        assignment = NULL; /* freed with its record */
+        return FALSE;
+    }
+    *ret_assignment = g_steal_pointer(&assignment);
+    return TRUE;
+}
+
+static void
+try_next(Attempt *attempt)
+{
+    VgpuBroker *broker = attempt->broker;
+    g_autoptr(GError) error = NULL;
+    VgpuAssignment *assignment = NULL;
+
+    if (!choose_and_record(attempt, &assignment, &error)) {
+        finish(attempt, NULL, error);
+        return;
+    }
+    attempt->id = g_strdup(assignment->id);
+    attempt->framework = assignment->framework;
+    attempt->device = vgpu_device_copy(assignment->device);
+    broker_changed(broker);
+    vgpu_worker_run(broker->worker, assignment->card, set_job, attempt, on_set, NULL);
+}
+
+void
+vgpu_broker_assign(VgpuBroker *broker, const VgpuCaller *caller, const VgpuRequest *request,
+                   VgpuBrokerDone done, gpointer user_data)
+{
+    g_autoptr(GError) error = NULL;
+    Attempt *attempt;
+
+    if (vgpu_broker_is_at_limit(broker, caller->uid, &error)) {
+        done(NULL, error, user_data);
+        return;
+    }
+    attempt = g_new0(Attempt, 1);
+    attempt->broker = broker;
+    attempt->caller = vgpu_caller_copy(caller);
+    attempt->request = vgpu_request_copy(request);
+    attempt->tried.slots = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    attempt->tried.cards = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    attempt->done = done;
+    attempt->user_data = user_data;
+    try_next(attempt);
+}
+
+gboolean
+vgpu_broker_check(VgpuBroker *broker, const VgpuRequest *request, char **ret_name, GError **error)
+{
+    g_autoptr(GError) unknown = NULL;
+    g_autofree char *name = NULL;
+    VgpuHost host;
+
+    if (!vgpu_broker_look(broker, FALSE, &host, error))
+        return FALSE;
+    name = vgpu_placement_resolve(&host, request->profile, &unknown);
+    if (unknown) {
+        g_propagate_error(error, g_steal_pointer(&unknown));
+        return FALSE;
+    }
+    if (request->gpu && !vgpu_inventory_find_card(host.inventory, request->gpu)) {
+        g_set_error(error, VGPU_ERROR, VGPU_ERROR_INVALID_ARGS,
+                    "there is no GPU %s: see GPUs for those there are", request->gpu);
+        return FALSE;
+    }
+    if (request->device && !vgpu_inventory_find_slot(host.inventory, request->device, NULL)) {
+        g_set_error(error, VGPU_ERROR, VGPU_ERROR_INVALID_ARGS,
+                    "%s is neither a virtual function with vGPUs nor an mdev parent", request->device);
+        return FALSE;
+    }
+    if (request->uuid && (vgpu_inventory_find_device(host.inventory, NULL, request->uuid) ||
+                          vgpu_assignments_find_device(broker->assignments, NULL, request->uuid) ||
+                          vgpu_mdev_uuid_is_taken(request->uuid))) {
+        g_set_error(error, VGPU_ERROR, VGPU_ERROR_INVALID_ARGS,
+                    "the UUID %s is taken by another mdev: choose another", request->uuid);
+        return FALSE;
+    }
+    if (ret_name)
+        *ret_name = g_steal_pointer(&name);
+    return TRUE;
+}
+
+GVariant *
+vgpu_broker_plan(VgpuBroker *broker, const VgpuRequest *request, GError **error)
+{
+    g_autofree char *name = NULL;
+    g_autoptr(GHashTable) reasons = NULL;
+    VgpuCandidate candidate;
+    VgpuHost host;
+    gboolean found;
+
+    if (!vgpu_broker_check(broker, request, &name, error) || !vgpu_broker_look(broker, FALSE, &host, error))
+        return NULL;
+    found =
+        vgpu_placement_choose(&host, request, name, configured_policy(broker), NULL, &candidate, &reasons);
+    return vgpu_describe_plan(&host, found ? &candidate : NULL, reasons);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include "broker.h"
+#include "usage.h"
+
+/* What the files of the broker share. broker.c looks at the host and keeps the records, broker-assign.c gives
+ * out, broker-clear.c takes back. */
+struct _VgpuBroker {
+    const VgpuConfig *config;
+    VgpuStore *store;
+    VgpuOwners *owners;
+    VgpuWorker *worker;
+    sd_event *event;
+    char *bus_id;
+    const VgpuBrokerHooks *hooks;
+    gpointer user_data;
+
+    VgpuAssignments *assignments;
+    VgpuMemory *memory;
+    VgpuInventory *inventory; /* of the last scan; NULL before the first */
+    gint64 scanned;           /* monotonic µs; 0: stale */
+    GHashTable *guards;       /* id -> Guard */
+    guint save_again;         /* timer after a state file that could not be written */
+    gboolean stopped;
+};
+
+/* What is done about one assignment over time; not on disk. */
+typedef struct {
+    VgpuBroker *broker;
+    char *id;
+    VgpuWatch *watch; /* of its group node; NULL when there is none */
+    guint timer;      /* of the next try to clear it */
+    guint pause_ms;   /* before that try */
+    gboolean closed;  /* a close was seen while an operation was under way */
+} Guard;
+
+/* The record's guard, made when missing. */
+Guard *broker_guard(VgpuBroker *broker, const VgpuAssignment *assignment);
+
+/* Starts to watch the node of @assignment anew: events of before are forgotten. */
+void broker_watch(VgpuBroker *broker, VgpuAssignment *assignment);
+
+/* Writes all records to disk. broker_save() keeps trying after a failure, which it logs. */
+gboolean broker_try_save(VgpuBroker *broker, GError **error);
+void broker_save(VgpuBroker *broker);
+
+/* What the properties say is different now, and so may be the host. */
+void broker_changed(VgpuBroker *broker);
+
+/* Adds a record and watches its owner; FALSE when it cannot be put on disk, and then it is gone again. */
+gboolean broker_add(VgpuBroker *broker, VgpuAssignment *assignment, GError **error);
+
+/* Takes the record off, in memory and on disk. Frees @assignment. */
+void broker_forget(VgpuBroker *broker, VgpuAssignment *assignment);
+
+/* The same, and says so on the bus and in the journal. */
+void broker_end(VgpuBroker *broker, VgpuAssignment *assignment, VgpuEnding ending);
+
+/* Tries to take the device of @assignment and to clear it; @ending is what it then ends with. @done may be
+ * NULL. An assignment with an operation under way is refused with BUSY. */
+void broker_clear(VgpuBroker *broker, VgpuAssignment *assignment, VgpuEnding ending, VgpuBrokerDone done,
+                  gpointer user_data);
+
+/* Goes on where a set went wrong, or its caller left: clears @target, which was taken with @take. Owns both.
+ */
+void broker_clear_taken(VgpuBroker *broker, VgpuAssignment *assignment, VgpuTarget *target, VgpuTake *take,
+                        VgpuBrokerDone done, gpointer user_data);
+
+/* Does what is owed after an event: tries again later, or at once. */
+void broker_clear_later(VgpuBroker *broker, VgpuAssignment *assignment);
+
+/* Why @assignment is cleared when nobody asked for it. */
+VgpuEnding broker_own_ending(const VgpuAssignment *assignment);
+
+/* A new random id, free for the caller to take. */
+char *broker_new_id(void);

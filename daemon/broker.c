@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "broker-internal.h"
+
+#include "error.h"
+#include "journal.h"
+
+#include <string.h>
+#include <systemd/sd-id128.h>
+
+#define SHARED_SCAN_US (200 * 1000)
+#define SAVE_AGAIN_SECONDS 1
+
+static void
+guard_free(gpointer data)
+{
+    Guard *guard = data;
+
+    g_clear_handle_id(&guard->timer, g_source_remove);
+    g_clear_pointer(&guard->watch, vgpu_watch_free);
+    g_free(guard->id);
+    g_free(guard);
+}
+
+VgpuBroker *
+vgpu_broker_new(const VgpuConfig *config, VgpuStore *store, VgpuOwners *owners, VgpuWorker *worker,
+                sd_event *event, const char *bus_id, const VgpuBrokerHooks *hooks, gpointer user_data)
+{
+    VgpuBroker *broker = g_new0(VgpuBroker, 1);
+
+    broker->config = config;
+    broker->store = store;
+    broker->owners = owners;
+    broker->worker = worker;
+    broker->event = sd_event_ref(event);
+    broker->bus_id = g_strdup(bus_id);
+    broker->hooks = hooks;
+    broker->user_data = user_data;
+    broker->assignments = vgpu_assignments_new();
+    broker->memory = vgpu_memory_new();
+    broker->guards = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, guard_free);
+    return broker;
+}
+
+void
+vgpu_broker_free(VgpuBroker *broker)
+{
+    g_clear_handle_id(&broker->save_again, g_source_remove);
+    g_hash_table_unref(broker->guards);
+    g_clear_pointer(&broker->inventory, vgpu_inventory_free);
+    vgpu_memory_free(broker->memory);
+    vgpu_assignments_free(broker->assignments);
+    g_free(broker->bus_id);
+    sd_event_unref(broker->event);
+    g_free(broker);
+}
+
+/* The vGPUs whose attributes nobody may read now. */
+static GPtrArray *
+busy_devices(VgpuBroker *broker)
+{
+    GPtrArray *busy = g_ptr_array_new_with_free_func(g_free);
+    g_autoptr(GPtrArray) list = vgpu_assignments_list(broker->assignments);
+
+    for (guint i = 0; i < list->len; i++) {
+        const VgpuAssignment *assignment = g_ptr_array_index(list, i);
+        VgpuBusyDevice *device;
+
+        if (!assignment->writing)
+            continue;
+        device = g_new0(VgpuBusyDevice, 1);
+        device->device = assignment->device;
+        device->creating = assignment->state == VGPU_STATE_ASSIGNING;
+        g_ptr_array_add(busy, device);
+    }
+    return busy;
+}
+
+static gboolean
+scan(VgpuBroker *broker, GError **error)
+{
+    g_autoptr(GPtrArray) busy = busy_devices(broker);
+    g_autoptr(VgpuInventory) inventory =
+        vgpu_inventory_scan(broker->config->cards, busy, broker->inventory, error);
+
+    if (!inventory)
+        return FALSE;
+    vgpu_memory_learn(broker->memory, inventory);
+    g_clear_pointer(&broker->inventory, vgpu_inventory_free);
+    broker->inventory = g_steal_pointer(&inventory);
+    broker->scanned = g_get_monotonic_time();
+    broker->hooks->changed(broker->user_data);
+    return TRUE;
+}
+
+gboolean
+vgpu_broker_last_look(VgpuBroker *broker, VgpuHost *ret_host)
+{
+    *ret_host = (VgpuHost){broker->inventory, broker->memory, broker->assignments};
+    return broker->inventory != NULL;
+}
+
+gboolean
+vgpu_broker_look(VgpuBroker *broker, gboolean fresh, VgpuHost *ret_host, GError **error)
+{
+    gint64 age = g_get_monotonic_time() - broker->scanned;
+    gboolean will_do = broker->inventory && broker->scanned > 0 && age <= SHARED_SCAN_US;
+
+    if ((fresh || !will_do) && !scan(broker, error))
+        return FALSE;
+    return vgpu_broker_last_look(broker, ret_host);
+}
+
+void
+broker_changed(VgpuBroker *broker)
+{
+    broker->scanned = 0;
+    broker->hooks->changed(broker->user_data);
+}
+
+gboolean
+broker_try_save(VgpuBroker *broker, GError **error)
+{
+    return vgpu_store_save(broker->store, broker->bus_id, broker->assignments, error);
+}
+
+static gboolean
+on_save_again(gpointer user_data)
+{
+    VgpuBroker *broker = user_data;
+
+    broker->save_again = 0;
+    broker_save(broker);
+    return G_SOURCE_REMOVE;
+}
+
+void
+broker_save(VgpuBroker *broker)
+{
+    g_autoptr(GError) error = NULL;
+
+    if (broker_try_save(broker, &error)) {
+        g_clear_handle_id(&broker->save_again, g_source_remove);
+    } else if (broker->save_again == 0) {
+        g_warning("the state could not be written, trying again: %s", error->message);
+        broker->save_again = g_timeout_add_seconds(SAVE_AGAIN_SECONDS, on_save_again, broker);
+    }
+}
+
+Guard *
+broker_guard(VgpuBroker *broker, const VgpuAssignment *assignment)
+{
+    Guard *guard = g_hash_table_lookup(broker->guards, assignment->id);
+
+    if (!guard) {
+        guard = g_new0(Guard, 1);
+        guard->broker = broker;
+        guard->id = g_strdup(assignment->id);
+        g_hash_table_insert(broker->guards, guard->id, guard);
+    }
+    return guard;
+}
+
+static void
+on_opened_or_closed(VgpuWatchEvent event, gpointer user_data)
+{
+    Guard *guard = user_data;
+    VgpuBroker *broker = guard->broker;
+    VgpuAssignment *assignment = vgpu_assignments_get(broker->assignments, guard->id);
+    VgpuState before = assignment->state;
+    VgpuDuty duty;
+
+    if (assignment->busy) {
+        guard->closed |= event == VGPU_WATCH_CLOSED;
+        return;
+    }
+    duty = vgpu_assignment_event(assignment,
+                                 event == VGPU_WATCH_OPENED ? VGPU_EVENT_OPENED : VGPU_EVENT_CLOSED, NULL);
+    if (event == VGPU_WATCH_CLOSED)
+        g_clear_pointer(&assignment->holders, g_strfreev);
+    if (assignment->state != before)
+        broker->hooks->changed(broker->user_data);
+    if (duty == VGPU_DUTY_CLEAR) {
+        guard->pause_ms = 0; /* a new event starts the pauses over */
+        broker_clear(broker, assignment, broker_own_ending(assignment), NULL, NULL);
+    }
+}
+
+void
+broker_watch(VgpuBroker *broker, VgpuAssignment *assignment)
+{
+    Guard *guard = broker_guard(broker, assignment);
+
+    guard->closed = FALSE;
+    g_clear_pointer(&guard->watch, vgpu_watch_free);
+    if (assignment->device->group_node)
+        guard->watch =
+            vgpu_watch_new(broker->event, assignment->device->group_node, on_opened_or_closed, guard);
+}
+
+gboolean
+broker_add(VgpuBroker *broker, VgpuAssignment *assignment, GError **error)
+{
+    vgpu_assignments_add(broker->assignments, assignment);
+    if (!broker_try_save(broker, error)) {
+        vgpu_assignments_remove(broker->assignments, assignment);
+        return FALSE;
+    }
+    vgpu_owners_hold(broker->owners, assignment->owner);
+    return TRUE;
+}
+
+void
+broker_forget(VgpuBroker *broker, VgpuAssignment *assignment)
+{
+    vgpu_owners_drop(broker->owners, assignment->owner);
+    g_hash_table_remove(broker->guards, assignment->id);
+    vgpu_assignments_remove(broker->assignments, assignment);
+    broker_save(broker);
+    broker_changed(broker);
+}
+
+void
+broker_end(VgpuBroker *broker, VgpuAssignment *assignment, VgpuEnding ending)
+{
+    g_autofree char *id = vgpu_assignment_is_visible(assignment) ? g_strdup(assignment->id) : NULL;
+
+    vgpu_journal_change(VGPU_MESSAGE_ENDED, assignment, vgpu_ending_name(ending), NULL);
+    broker_forget(broker, assignment);
+    if (id)
+        broker->hooks->removed(id, ending, broker->user_data);
+}
+
+char *
+broker_new_id(void)
+{
+    char text[SD_ID128_STRING_MAX];
+    sd_id128_t id;
+
+    /* Random, so that a stale or guessed id never means the next owner's device. */
+    if (sd_id128_randomize(&id) < 0)
+        g_error("the kernel gives no random numbers");
+    return g_strdup(sd_id128_to_string(id, text));
+}
+
+const VgpuAssignment *
+vgpu_broker_find(VgpuBroker *broker, const char *id, GError **error)
+{
+    VgpuAssignment *assignment = vgpu_assignments_get(broker->assignments, id);
+
+    if (!assignment || !vgpu_assignment_is_visible(assignment)) {
+        g_autofree char *printable = vgpu_text_printable(id);
+        g_set_error(error, VGPU_ERROR, VGPU_ERROR_UNKNOWN_ASSIGNMENT, "there is no assignment %.64s",
+                    printable);
+        return NULL;
+    }
+    return assignment;
+}
+
+gboolean
+vgpu_broker_is_at_limit(VgpuBroker *broker, guint32 uid, GError **error)
+{
+    guint most = broker->config->max_assignments_per_user;
+
+    if (uid == 0 || vgpu_assignments_count_uid(broker->assignments, uid) < most)
+        return FALSE;
+    g_set_error(error, VGPU_ERROR, VGPU_ERROR_LIMITS_EXCEEDED,
+                "user %u has %u assignments already, which is the limit: release one first", uid, most);
+    return TRUE;
+}
+
+void
+vgpu_broker_release(VgpuBroker *broker, const char *id, VgpuBrokerDone done, gpointer user_data)
+{
+    g_autoptr(GError) error = NULL;
+    VgpuAssignment *assignment = (VgpuAssignment *)vgpu_broker_find(broker, id, &error);
+
+    if (!assignment || vgpu_assignment_event(assignment, VGPU_EVENT_RELEASE, &error) == VGPU_DUTY_REFUSE)
+        done(NULL, error, user_data);
+    else
+        broker_clear(broker, assignment, VGPU_ENDING_RELEASED, done, user_data);
+}
+
+const VgpuAssignment *
+vgpu_broker_adopt(VgpuBroker *broker, const char *id, const VgpuCaller *caller, GError **error)
+{
+    VgpuAssignment *assignment = (VgpuAssignment *)vgpu_broker_find(broker, id, error);
+
+    if (!assignment)
+        return NULL;
+    if (assignment->uid != caller->uid && vgpu_broker_is_at_limit(broker, caller->uid, error))
+        return NULL;
+    if (assignment->busy) {
+        g_set_error(error, VGPU_ERROR, VGPU_ERROR_BUSY,
+                    "another operation on %s is under way: try again later",
+                    vgpu_assignment_device_name(assignment));
+        return NULL;
+    }
+    if (vgpu_assignment_event(assignment, VGPU_EVENT_ADOPTED, error) == VGPU_DUTY_REFUSE)
+        return NULL;
+    vgpu_owners_hold(broker->owners, caller->name);
+    vgpu_owners_drop(broker->owners, assignment->owner);
+    g_free(assignment->owner);
+    assignment->owner = g_strdup(caller->name);
+    assignment->uid = caller->uid;
+    assignment->pid = caller->pid;
+    g_clear_handle_id(&broker_guard(broker, assignment)->timer, g_source_remove);
+    vgpu_journal_change(VGPU_MESSAGE_ADOPTED, assignment, NULL, NULL);
+    broker_save(broker);
+    broker_changed(broker);
+    return assignment;
+}
+
+void
+vgpu_broker_owner_vanished(VgpuBroker *broker, const char *name)
+{
+    g_autoptr(GPtrArray) list = vgpu_assignments_list(broker->assignments);
+
+    for (guint i = 0; i < list->len; i++) {
+        VgpuAssignment *assignment = g_ptr_array_index(list, i);
+        VgpuDuty duty;
+
+        if (assignment->owner_gone || strcmp(assignment->owner, name) != 0)
+            continue;
+        duty = vgpu_assignment_event(assignment, VGPU_EVENT_OWNER_VANISHED, NULL);
+        if (duty == VGPU_DUTY_CLEAR && !assignment->busy)
+            broker_clear(broker, assignment, VGPU_ENDING_OWNER_VANISHED, NULL, NULL);
+    }
+    broker_changed(broker);
+}
+
+/* Whether the scan shows another device, or none, where @assignment has its own. */
+static gboolean
+was_lost(const VgpuInventory *inventory, const VgpuAssignment *assignment)
+{
+    const VgpuSlot *slot = vgpu_inventory_find_slot(inventory, assignment->device->slot, NULL);
+    const VgpuDevice *now;
+
+    if (slot && slot->error)
+        return FALSE; /* it cannot be read: that proves nothing */
+    now = vgpu_inventory_find_device(inventory, assignment->device->slot, assignment->device->uuid);
+    return !now || g_strcmp0(now->type_id, assignment->device->type_id) != 0 ||
+           (assignment->device->inode != 0 && now->inode != assignment->device->inode) ||
+           (assignment->device->node_inode != 0 && now->node_inode != assignment->device->node_inode);
+}
+
+void
+vgpu_broker_rescan(VgpuBroker *broker)
+{
+    g_autoptr(GPtrArray) list = vgpu_assignments_list(broker->assignments);
+    g_autoptr(GError) error = NULL;
+
+    if (!scan(broker, &error)) {
+        g_warning("the host cannot be read: %s", error->message);
+        return;
+    }
+    for (guint i = 0; i < list->len; i++) {
+        VgpuAssignment *assignment = g_ptr_array_index(list, i);
+
+        if (assignment->busy || assignment->state == VGPU_STATE_ASSIGNING ||
+            !was_lost(broker->inventory, assignment))
+            continue;
+        if (vgpu_assignment_event(assignment, VGPU_EVENT_LOST, NULL) == VGPU_DUTY_LOSE)
+            broker_end(broker, assignment, VGPU_ENDING_LOST);
+    }
+}
+
+static void
+on_owner_identified(VgpuCaller *caller, gpointer user_data)
+{
+    Guard *question = user_data; /* only broker and id are used */
+    VgpuAssignment *assignment = vgpu_assignments_get(question->broker->assignments, question->id);
+
+    if (!caller && assignment && !assignment->owner_gone)
+        vgpu_broker_owner_vanished(question->broker, assignment->owner);
+    g_clear_pointer(&caller, vgpu_caller_free);
+    guard_free(question);
+}
+
+/* Takes up one record of an earlier run. */
+static void
+take_up(VgpuBroker *broker, VgpuAssignment *assignment, gboolean same_bus)
+{
+    Guard *question;
+
+    vgpu_owners_hold(broker->owners, assignment->owner);
+    broker_watch(broker, assignment);
+    switch (assignment->state) {
+    case VGPU_STATE_ASSIGNING: /* never answered, so released even if its owner lives */
+    case VGPU_STATE_RELEASING:
+    case VGPU_STATE_LINGERING:
+        broker_clear(broker, assignment, broker_own_ending(assignment), NULL, NULL);
+        return;
+    case VGPU_STATE_FAILED:
+        if (assignment->may_repeat)
+            broker_clear_later(broker, assignment);
+        return;
+    default:
+        break;
+    }
+    if (!same_bus) {
+        vgpu_broker_owner_vanished(broker, assignment->owner);
+        return;
+    }
+    question = g_new0(Guard, 1);
+    question->broker = broker;
+    question->id = g_strdup(assignment->id);
+    if (vgpu_owners_identify(broker->owners, assignment->owner, on_owner_identified, question) < 0)
+        guard_free(question);
+}
+
+void
+vgpu_broker_start(VgpuBroker *broker)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(GPtrArray) list = NULL;
+    g_autoptr(GPtrArray) ids = g_ptr_array_new_with_free_func(g_free);
+    VgpuStoreAge age;
+
+    if (!vgpu_store_load(broker->store, broker->bus_id, broker->assignments, &age, &error))
+        g_warning("the state of the last run cannot be used, and no device it speaks of is touched: %s",
+                  error->message);
+    else if (!age.same_boot)
+        g_message("the state file is of another boot and void");
+    list = vgpu_assignments_list(broker->assignments);
+    for (guint i = 0; i < list->len; i++)
+        g_ptr_array_add(ids, g_strdup(((VgpuAssignment *)g_ptr_array_index(list, i))->id));
+    for (guint i = 0; i < ids->len; i++) {
+        VgpuAssignment *assignment = vgpu_assignments_get(broker->assignments, g_ptr_array_index(ids, i));
+        if (assignment)
+            take_up(broker, assignment, age.same_bus);
+    }
+    vgpu_broker_rescan(broker);
+    if (age.same_boot)
+        broker_save(broker);
+}
+
+void
+vgpu_broker_stop(VgpuBroker *broker)
+{
+    broker->stopped = TRUE;
+    vgpu_worker_stop(broker->worker);
+}

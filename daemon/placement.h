@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include "assignments.h"
+#include "inventory.h"
+#include "memory.h"
+
+#include <glib.h>
+
+/* Where a vGPU would go: a scan and a request in, a candidate or reasons out. Pure; main thread. */
+
+typedef enum {
+    VGPU_POLICY_DEFAULT, /* as configured */
+    VGPU_POLICY_SPREAD,  /* the card with the least assigned framebuffer */
+    VGPU_POLICY_PACK,    /* the fullest card that still takes it */
+} VgpuPolicy;
+
+/* What a caller asks for. All strings may be NULL but profile. */
+typedef struct {
+    char *profile; /* as the caller spells it */
+    char *gpu;     /* address of the only card, kernel spelling */
+    char *device;  /* of the only virtual function or parent */
+    VgpuPolicy policy;
+    gboolean has_numa_node;
+    int numa_node;
+    char *uuid;
+    char *label;
+} VgpuRequest;
+
+VgpuRequest *vgpu_request_new(const char *profile);
+VgpuRequest *vgpu_request_copy(const VgpuRequest *request);
+void vgpu_request_free(VgpuRequest *request);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(VgpuRequest, vgpu_request_free)
+
+/* What a choice looks at; all borrowed. */
+typedef struct {
+    const VgpuInventory *inventory;
+    VgpuMemory *memory;
+    VgpuAssignments *assignments;
+} VgpuHost;
+
+/* What has been tried for one request already; sets of char *, NULL for none. */
+typedef struct {
+    GHashTable *slots;
+    GHashTable *cards;
+} VgpuTried;
+
+typedef struct {
+    const VgpuCard *card;
+    const VgpuSlot *slot;
+    const VgpuType *type;
+} VgpuCandidate;
+
+/* Whether @slot can be given out at all, whatever its type; if not, why is a short text (static). */
+gboolean vgpu_placement_can_offer(const VgpuHost *host, const VgpuSlot *slot, const char **ret_why);
+
+/* The type with profile @name that @slot would take now, NULL when it would not. */
+const VgpuType *vgpu_placement_offer(const VgpuHost *host, const VgpuSlot *slot, const char *name);
+
+/* The exact name of the profile that @argument means: the name itself, one short spelling, or a type id with
+ * one name on all cards that know it. NULL without an error when a card that shows none of its names could
+ * still have it. Errors: NO_FRAMEWORK, UNKNOWN_PROFILE with near names, INVALID_ARGS when it means several.
+ * The caller frees it. */
+char *vgpu_placement_resolve(const VgpuHost *host, const char *argument, GError **error);
+
+/* The next candidate for profile @name (NULL: none can be found). FALSE when there is none; then
+ * *@ret_reasons, which may be NULL, is a new table of card address -> sentence. */
+gboolean vgpu_placement_choose(const VgpuHost *host, const VgpuRequest *request, const char *name,
+                               VgpuPolicy policy, const VgpuTried *tried, VgpuCandidate *ret_candidate,
+                               GHashTable **ret_reasons);
+
+/* The framebuffer that is assigned on @card in MiB; FALSE when the size of something on it is unknown. */
+gboolean vgpu_placement_load(const VgpuCard *card, guint64 *ret_mib);
+
+/* All profile names that a card shows or has shown, each once, as people count. Array of char *, owned. */
+GPtrArray *vgpu_placement_names(const VgpuHost *host);
