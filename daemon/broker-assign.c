@@ -10,6 +10,9 @@
 
 #include <string.h>
 
+#define SETTLE_MS 2000
+#define SEEN_MAX 1024
+
 /* One call of Assign; it lives until its caller has an answer. */
 typedef struct {
     VgpuBroker *broker;
@@ -29,6 +32,9 @@ typedef struct {
     VgpuAnswer answer;
     char *found; /* the type that was read back when it was another one */
     GError *error;
+
+    gint64 began;       /* monotonic µs, of the present try */
+    guint settle_timer; /* while udev is waited for */
 } Attempt;
 
 static void
@@ -83,6 +89,16 @@ set_no_capacity(const VgpuRequest *request, const char *name, GHashTable *reason
                 name ? name : request->profile, why);
 }
 
+/* Which node the virtual function has, for whoever finds the record after a crash. */
+static void
+record_nodes(VgpuDevice *device)
+{
+    g_autoptr(VgpuTarget) target = vgpu_target_open(&vgpu_vendor_vfio, device->slot, NULL, NULL);
+
+    if (target)
+        vgpu_device_read_nodes(device, target->slot, target->device);
+}
+
 /* The record for @candidate, not yet added. */
 static VgpuAssignment *
 new_record(const Attempt *attempt, const VgpuCandidate *candidate)
@@ -102,11 +118,15 @@ new_record(const Attempt *attempt, const VgpuCandidate *candidate)
     assignment->device->type_id = g_strdup(candidate->type->id);
     assignment->device->name = g_strdup(candidate->type->name);
     assignment->device->framebuffer_mib = candidate->type->framebuffer_mib;
+    if (!is_mdev)
+        record_nodes(assignment->device);
     assignment->owner = g_strdup(attempt->caller->name);
     assignment->uid = attempt->caller->uid;
     assignment->pid = attempt->caller->pid;
     assignment->label = g_strdup(attempt->request->label);
     assignment->since = g_get_real_time();
+    assignment->access =
+        assignment->uid != 0; /* on disk before it is given, so that it is always withdrawn */
     assignment->busy = TRUE;
     assignment->writing = TRUE;
     return assignment;
@@ -223,7 +243,7 @@ undo(Attempt *attempt, VgpuAssignment *assignment)
     take_back(attempt, assignment, on_undone, attempt);
 }
 
-/* The record takes what was found out, and the caller gets its answer. */
+/* The caller gets access, and its answer. */
 static void
 hand_over(Attempt *attempt, VgpuAssignment *assignment)
 {
@@ -231,11 +251,13 @@ hand_over(Attempt *attempt, VgpuAssignment *assignment)
     g_autoptr(GError) error = NULL;
 
     assignment->busy = FALSE;
-    assignment->writing = FALSE;
-    vgpu_device_free(assignment->device);
-    assignment->device = vgpu_device_copy(attempt->device);
     if (assignment->owner_gone) {
         g_set_error(&error, VGPU_ERROR, VGPU_ERROR_ACCESS_DENIED, "the caller left");
+        take_back(attempt, assignment, NULL, NULL);
+        finish(attempt, NULL, error);
+        return;
+    }
+    if (!broker_grant(assignment, &error)) {
         take_back(attempt, assignment, NULL, NULL);
         finish(attempt, NULL, error);
         return;
@@ -276,6 +298,78 @@ on_refused(Attempt *attempt, VgpuAssignment *assignment)
 }
 
 static void
+go_on_settled(Attempt *attempt)
+{
+    g_clear_handle_id(&attempt->settle_timer, g_source_remove);
+    g_ptr_array_remove(attempt->broker->settling, attempt);
+    hand_over(attempt, vgpu_assignments_get(attempt->broker->assignments, attempt->id));
+}
+
+static gboolean
+on_settle_timeout(gpointer user_data)
+{
+    Attempt *attempt = user_data;
+
+    g_message("%s: udev has not spoken of its node in time, going on without", attempt->device->uuid);
+    attempt->settle_timer = 0;
+    go_on_settled(attempt);
+    return G_SOURCE_REMOVE;
+}
+
+static gboolean
+is_settled(const Attempt *attempt)
+{
+    g_autofree char *group = g_strdup_printf("%d", attempt->device->iommu_group);
+    const gint64 *when = g_hash_table_lookup(attempt->broker->seen, group);
+
+    return when && *when >= attempt->began;
+}
+
+void
+vgpu_broker_device_event(VgpuBroker *broker, const char *subsystem, const char *name)
+{
+    g_autoptr(GPtrArray) settled = g_ptr_array_new();
+    gint64 *when;
+
+    if (g_strcmp0(subsystem, "vfio") != 0)
+        return;
+    if (g_hash_table_size(broker->seen) >= SEEN_MAX)
+        g_hash_table_remove_all(broker->seen); /* at worst somebody waits two seconds */
+    when = g_new(gint64, 1);
+    *when = g_get_monotonic_time();
+    g_hash_table_insert(broker->seen, g_strdup(name), when);
+    for (guint i = 0; i < broker->settling->len; i++) {
+        if (is_settled(g_ptr_array_index(broker->settling, i)))
+            g_ptr_array_add(settled, g_ptr_array_index(broker->settling, i));
+    }
+    for (guint i = 0; i < settled->len; i++)
+        go_on_settled(g_ptr_array_index(settled, i));
+}
+
+/* The record takes what was found out. The node of a new mdev is udev's first: a mode that it sets afterwards
+ * would take the caller's access away again. */
+static void
+settle(Attempt *attempt, VgpuAssignment *assignment)
+{
+    VgpuBroker *broker = attempt->broker;
+
+    vgpu_device_free(assignment->device);
+    assignment->device = vgpu_device_copy(attempt->device);
+    assignment->writing = FALSE;
+    if (attempt->framework->group_before_set || assignment->uid == 0 || attempt->device->iommu_group < 0) {
+        hand_over(attempt, assignment);
+        return;
+    }
+    broker_save(broker); /* with the node, before anybody is let in */
+    if (is_settled(attempt)) {
+        hand_over(attempt, assignment);
+        return;
+    }
+    g_ptr_array_add(broker->settling, attempt);
+    attempt->settle_timer = g_timeout_add(SETTLE_MS, on_settle_timeout, attempt);
+}
+
+static void
 on_set(gpointer data, gpointer user_data)
 {
     Attempt *attempt = data;
@@ -283,7 +377,7 @@ on_set(gpointer data, gpointer user_data)
 
     switch (attempt->answer) {
     case VGPU_ANSWER_DONE:
-        hand_over(attempt, assignment);
+        settle(attempt, assignment);
         break;
     case VGPU_ANSWER_FAILED:
         undo(attempt, assignment);
@@ -345,6 +439,7 @@ try_next(Attempt *attempt)
         return;
     }
     attempt->id = g_strdup(assignment->id);
+    attempt->began = g_get_monotonic_time();
     attempt->framework = assignment->framework;
     attempt->device = vgpu_device_copy(assignment->device);
     broker_changed(broker);

@@ -218,8 +218,14 @@ give_back(Clear *clear, VgpuAssignment *assignment, VgpuEvent event)
         vgpu_watch_set_holders(guard->watch, (const char *const *)assignment->holders);
     if (assignment->state == VGPU_STATE_LINGERING && guard->pause_ms == 0)
         vgpu_journal_change(VGPU_MESSAGE_LINGERING, assignment, error->message, NULL);
-    if (assignment->state == VGPU_STATE_IN_USE || assignment->state == VGPU_STATE_ASSIGNED)
+    if (assignment->state == VGPU_STATE_IN_USE || assignment->state == VGPU_STATE_ASSIGNED) {
+        g_autoptr(GError) denied = NULL;
+
         assignment->ending = VGPU_ENDING_NONE;
+        /* A refusal leaves the caller's access as it was. */
+        if (event == VGPU_EVENT_CLEAR_IN_USE && !broker_grant(assignment, &denied))
+            g_warning("%s", denied->message);
+    }
     if (guard->closed && assignment->state != VGPU_STATE_RELEASING)
         guard->pause_ms = 0;
     /* With an owner nobody waits for the close: it is only shown. */
@@ -349,6 +355,12 @@ clear_what_is_taken(Clear *clear, VgpuAssignment *assignment)
         return;
     }
     broker_changed(broker);
+    if (!broker_withdraw(assignment, &clear->error)) {
+        /* Whoever can still open it would meet the next owner's vGPU. */
+        assignment->busy = FALSE;
+        fail(clear, assignment, VGPU_EVENT_CLEAR_FAILED);
+        return;
+    }
     clear->began = g_get_monotonic_time();
     start_clear_job(clear, assignment);
 }

@@ -21,6 +21,8 @@ struct _VgpuBroker {
     VgpuInventory *inventory; /* of the last scan; NULL before the first */
     gint64 scanned;           /* monotonic µs; 0: stale */
     GHashTable *guards;       /* id -> Guard */
+    GHashTable *seen;         /* VFIO group -> monotonic µs of the last udev event of it */
+    GPtrArray *settling;      /* calls of Assign that wait for udev */
     guint save_again;         /* timer after a state file that could not be written */
     gboolean stopped;
 };
@@ -69,6 +71,10 @@ void broker_clear_taken(VgpuBroker *broker, VgpuAssignment *assignment, VgpuTarg
 
 /* Does what is owed after an event: tries again later, or at once. */
 void broker_clear_later(VgpuBroker *broker, VgpuAssignment *assignment);
+
+/* Gives its uid access to its group node, unless that is root; withdraws it again. FALSE with an error. */
+gboolean broker_grant(VgpuAssignment *assignment, GError **error);
+gboolean broker_withdraw(VgpuAssignment *assignment, GError **error);
 
 /* Why @assignment is cleared when nobody asked for it. */
 VgpuEnding broker_own_ending(const VgpuAssignment *assignment);

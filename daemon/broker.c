@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "broker-internal.h"
 
+#include "access.h"
 #include "error.h"
 #include "journal.h"
 
@@ -37,6 +38,8 @@ vgpu_broker_new(const VgpuConfig *config, VgpuStore *store, VgpuOwners *owners, 
     broker->user_data = user_data;
     broker->assignments = vgpu_assignments_new();
     broker->memory = vgpu_memory_new();
+    broker->seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+    broker->settling = g_ptr_array_new();
     broker->guards = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, guard_free);
     return broker;
 }
@@ -46,6 +49,8 @@ vgpu_broker_free(VgpuBroker *broker)
 {
     g_clear_handle_id(&broker->save_again, g_source_remove);
     g_hash_table_unref(broker->guards);
+    g_hash_table_unref(broker->seen);
+    g_ptr_array_unref(broker->settling);
     g_clear_pointer(&broker->inventory, vgpu_inventory_free);
     vgpu_memory_free(broker->memory);
     vgpu_assignments_free(broker->assignments);
@@ -198,6 +203,42 @@ broker_watch(VgpuBroker *broker, VgpuAssignment *assignment)
 }
 
 gboolean
+broker_grant(VgpuAssignment *assignment, GError **error)
+{
+    if (assignment->uid == 0)
+        return TRUE;
+    if (!assignment->device->group_node) {
+        g_set_error(error, VGPU_ERROR, VGPU_ERROR_ACCESS_DENIED,
+                    "this kernel has no VFIO group for %s, so only root can be given it",
+                    vgpu_assignment_device_name(assignment));
+        return FALSE;
+    }
+    assignment->access = TRUE;
+    return vgpu_access_grant(assignment->device, assignment->uid, error);
+}
+
+gboolean
+broker_withdraw(VgpuAssignment *assignment, GError **error)
+{
+    if (!assignment->access)
+        return TRUE;
+    if (!vgpu_access_withdraw(assignment->device, assignment->uid, error))
+        return FALSE;
+    assignment->access = FALSE;
+    return TRUE;
+}
+
+/* What has ended or has no owner any more; a failure shows again, and counts, when it is cleared. */
+static void
+withdraw_and_log(VgpuAssignment *assignment)
+{
+    g_autoptr(GError) error = NULL;
+
+    if (!broker_withdraw(assignment, &error))
+        g_warning("%s", error->message);
+}
+
+gboolean
 broker_add(VgpuBroker *broker, VgpuAssignment *assignment, GError **error)
 {
     vgpu_assignments_add(broker->assignments, assignment);
@@ -224,6 +265,8 @@ broker_end(VgpuBroker *broker, VgpuAssignment *assignment, VgpuEnding ending)
 {
     g_autofree char *id = vgpu_assignment_is_visible(assignment) ? g_strdup(assignment->id) : NULL;
 
+    if (ending == VGPU_ENDING_LOST)
+        withdraw_and_log(assignment);
     vgpu_journal_change(VGPU_MESSAGE_ENDED, assignment, vgpu_ending_name(ending), NULL);
     broker_forget(broker, assignment);
     if (id)
@@ -280,6 +323,26 @@ vgpu_broker_release(VgpuBroker *broker, const char *id, VgpuBrokerDone done, gpo
         broker_clear(broker, assignment, VGPU_ENDING_RELEASED, done, user_data);
 }
 
+/* Access goes from the present uid to @uid; FALSE leaves it as it was, as far as that can be. */
+static gboolean
+change_access(VgpuAssignment *assignment, guint32 uid, GError **error)
+{
+    guint32 before = assignment->uid;
+
+    if (assignment->state != VGPU_STATE_ASSIGNED && assignment->state != VGPU_STATE_IN_USE &&
+        assignment->state != VGPU_STATE_LINGERING)
+        return TRUE; /* the table refuses it */
+    if (before != uid && !broker_withdraw(assignment, error))
+        return FALSE;
+    assignment->uid = uid;
+    if (broker_grant(assignment, error))
+        return TRUE;
+    assignment->uid = before;
+    if (!assignment->owner_gone && !broker_grant(assignment, NULL))
+        g_warning("user %u has lost its access to %s", before, assignment->device->group_node);
+    return FALSE;
+}
+
 const VgpuAssignment *
 vgpu_broker_adopt(VgpuBroker *broker, const char *id, const VgpuCaller *caller, GError **error)
 {
@@ -295,7 +358,8 @@ vgpu_broker_adopt(VgpuBroker *broker, const char *id, const VgpuCaller *caller, 
                     vgpu_assignment_device_name(assignment));
         return NULL;
     }
-    if (vgpu_assignment_event(assignment, VGPU_EVENT_ADOPTED, error) == VGPU_DUTY_REFUSE)
+    if (!change_access(assignment, caller->uid, error) ||
+        vgpu_assignment_event(assignment, VGPU_EVENT_ADOPTED, error) == VGPU_DUTY_REFUSE)
         return NULL;
     vgpu_owners_hold(broker->owners, caller->name);
     vgpu_owners_drop(broker->owners, assignment->owner);
@@ -322,6 +386,8 @@ vgpu_broker_owner_vanished(VgpuBroker *broker, const char *name)
         if (assignment->owner_gone || strcmp(assignment->owner, name) != 0)
             continue;
         duty = vgpu_assignment_event(assignment, VGPU_EVENT_OWNER_VANISHED, NULL);
+        if (!assignment->writing)
+            withdraw_and_log(assignment);
         if (duty == VGPU_DUTY_CLEAR && !assignment->busy)
             broker_clear(broker, assignment, VGPU_ENDING_OWNER_VANISHED, NULL, NULL);
     }
@@ -343,12 +409,30 @@ was_lost(const VgpuInventory *inventory, const VgpuAssignment *assignment)
            (assignment->device->node_inode != 0 && now->node_inode != assignment->device->node_inode);
 }
 
+/* udev may have put a mode over an entry. */
+static void
+restore_access(const GPtrArray *list)
+{
+    for (guint i = 0; i < list->len; i++) {
+        VgpuAssignment *assignment = g_ptr_array_index(list, i);
+        g_autoptr(GError) error = NULL;
+        gboolean has_owner = !assignment->owner_gone && assignment->access && !assignment->writing;
+
+        if (!has_owner ||
+            (assignment->state != VGPU_STATE_ASSIGNED && assignment->state != VGPU_STATE_IN_USE))
+            continue;
+        if (!vgpu_access_stands(assignment->device, assignment->uid) && !broker_grant(assignment, &error))
+            g_info("%s", error->message); /* the scan that follows says what became of it */
+    }
+}
+
 void
 vgpu_broker_rescan(VgpuBroker *broker)
 {
     g_autoptr(GPtrArray) list = vgpu_assignments_list(broker->assignments);
     g_autoptr(GError) error = NULL;
 
+    restore_access(list);
     if (!scan(broker, &error)) {
         g_warning("the host cannot be read: %s", error->message);
         return;

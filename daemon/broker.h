@@ -45,6 +45,9 @@ gboolean vgpu_broker_last_look(VgpuBroker *broker, VgpuHost *ret_host);
 /* Looks again, and ends what was lost. For device events. */
 void vgpu_broker_rescan(VgpuBroker *broker);
 
+/* udev has processed an event of the device @name of @subsystem. */
+void vgpu_broker_device_event(VgpuBroker *broker, const char *subsystem, const char *name);
+
 /* Checks what can be checked of @request before anybody is asked; *@ret_name is the exact profile name, or
  * NULL when no card shows it now. Errors as of vgpu_placement_resolve(), and INVALID_ARGS. */
 gboolean vgpu_broker_check(VgpuBroker *broker, const VgpuRequest *request, char **ret_name, GError **error);

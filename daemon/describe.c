@@ -55,7 +55,7 @@ describe_profile(const VgpuHost *host, const char *name)
         if (framebuffer == 0)
             framebuffer = known->framebuffer_mib;
         for (guint j = 0; j < card->slots->len; j++) {
-            const VgpuType *offer = vgpu_placement_offer(host, g_ptr_array_index(card->slots, j), name);
+            const VgpuType *offer = vgpu_placement_offer(host, g_ptr_array_index(card->slots, j), TRUE, name);
             available += offer ? offer->available : 0;
         }
     }
@@ -98,7 +98,7 @@ describe_device(const VgpuHost *host, const VgpuDevice *device)
 static void
 count_slot(const VgpuHost *host, const VgpuSlot *slot, guint *slots, guint *free_slots)
 {
-    gboolean offered = vgpu_placement_can_offer(host, slot, NULL);
+    gboolean offered = vgpu_placement_can_offer(host, slot, TRUE, NULL);
     guint most = 0;
 
     if (!slot->multiple) {

@@ -19,7 +19,7 @@ static const char *const bus_names[] = {
     [VGPU_ERROR_LIMITS_EXCEEDED] = STANDARD "LimitsExceeded",
 };
 
-G_DEFINE_QUARK(vgpu-error-quark, vgpu_error)
+G_DEFINE_QUARK(vgpu - error - quark, vgpu_error)
 
 const char *
 vgpu_error_bus_name(VgpuError code)

@@ -228,7 +228,8 @@ read_numa_node(const VgpuDir *dir)
 static gboolean
 is_allowed(const Scan *scan, const char *card)
 {
-    return !scan->allowed || g_ptr_array_find_with_equal_func((GPtrArray *)scan->allowed, card, g_str_equal, NULL);
+    return !scan->allowed ||
+           g_ptr_array_find_with_equal_func((GPtrArray *)scan->allowed, card, g_str_equal, NULL);
 }
 
 static gboolean

@@ -130,6 +130,13 @@ on_devices_changed(gpointer user_data)
     vgpu_broker_rescan(user_data);
 }
 
+static void
+on_device_event(const char *subsystem, const char *name, gpointer user_data)
+{
+    if (name)
+        vgpu_broker_device_event(user_data, subsystem, name);
+}
+
 static int
 run_loop(sd_event *event)
 {
@@ -178,7 +185,7 @@ serve(const char *config_path, int *ret_code, GError **error)
     r = sd_bus_request_name(bus, VGPU_BUS_NAME, 0);
     if (r < 0)
         return fail(r, "the name " VGPU_BUS_NAME " cannot be had", error);
-    monitor = vgpu_monitor_new(event, on_devices_changed, broker, error);
+    monitor = vgpu_monitor_new(event, on_devices_changed, on_device_event, broker, error);
     if (!monitor)
         return FALSE;
     daemon = (Daemon){event, service, broker, worker, 0};

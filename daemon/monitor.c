@@ -15,6 +15,7 @@ struct _VgpuMonitor {
     guint timer;
     gint64 first; /* monotonic µs of the first event since the last call; 0 for none */
     VgpuMonitorFunc func;
+    VgpuMonitorEvent each;
     gpointer user_data;
 };
 
@@ -34,7 +35,12 @@ on_device(sd_device_monitor *devices, sd_device *device, void *user_data)
 {
     VgpuMonitor *monitor = user_data;
     gint64 now = g_get_monotonic_time();
+    const char *subsystem = NULL;
+    const char *name = NULL;
 
+    sd_device_get_subsystem(device, &subsystem);
+    sd_device_get_sysname(device, &name);
+    monitor->each(subsystem, name, monitor->user_data);
     if (monitor->first == 0)
         monitor->first = now;
     if (monitor->timer > 0 && now - monitor->first > STORM_US)
@@ -45,12 +51,14 @@ on_device(sd_device_monitor *devices, sd_device *device, void *user_data)
 }
 
 VgpuMonitor *
-vgpu_monitor_new(sd_event *event, VgpuMonitorFunc func, gpointer user_data, GError **error)
+vgpu_monitor_new(sd_event *event, VgpuMonitorFunc func, VgpuMonitorEvent each, gpointer user_data,
+                 GError **error)
 {
     g_autoptr(VgpuMonitor) monitor = g_new0(VgpuMonitor, 1);
     int r = sd_device_monitor_new(&monitor->devices);
 
     monitor->func = func;
+    monitor->each = each;
     monitor->user_data = user_data;
     for (gsize i = 0; r >= 0 && i < G_N_ELEMENTS(subsystems); i++)
         r = sd_device_monitor_filter_add_match_subsystem_devtype(monitor->devices, subsystems[i], NULL);

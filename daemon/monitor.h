@@ -11,7 +11,11 @@ typedef struct _VgpuMonitor VgpuMonitor;
 
 typedef void (*VgpuMonitorFunc)(gpointer user_data);
 
+/* Each event as it comes; both may be NULL. */
+typedef void (*VgpuMonitorEvent)(const char *subsystem, const char *name, gpointer user_data);
+
 /* NULL with an error when udev cannot be listened to. The caller frees it. */
-VgpuMonitor *vgpu_monitor_new(sd_event *event, VgpuMonitorFunc func, gpointer user_data, GError **error);
+VgpuMonitor *vgpu_monitor_new(sd_event *event, VgpuMonitorFunc func, VgpuMonitorEvent each,
+                              gpointer user_data, GError **error);
 void vgpu_monitor_free(VgpuMonitor *monitor);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(VgpuMonitor, vgpu_monitor_free)

@@ -42,8 +42,22 @@ vgpu_request_free(VgpuRequest *request)
     g_free(request);
 }
 
+/* Devices of one IOMMU group reach each other's memory. */
+static const char *
+why_not_with_its_group(const VgpuHost *host, const VgpuSlot *slot, gboolean for_root)
+{
+    for (char **other = slot->group_others; other && *other; other++) {
+        if (vgpu_inventory_find_device(host->inventory, *other, NULL) ||
+            vgpu_assignments_find_device(host->assignments, *other, NULL))
+            return "shares its IOMMU group with a vGPU that is taken";
+        if (!for_root)
+            return "shares its IOMMU group with other devices, so only root may have it";
+    }
+    return NULL;
+}
+
 gboolean
-vgpu_placement_can_offer(const VgpuHost *host, const VgpuSlot *slot, const char **ret_why)
+vgpu_placement_can_offer(const VgpuHost *host, const VgpuSlot *slot, gboolean for_root, const char **ret_why)
 {
     const char *why = NULL;
     gboolean one_only = !slot->multiple;
@@ -59,6 +73,8 @@ vgpu_placement_can_offer(const VgpuHost *host, const VgpuSlot *slot, const char 
         why = "has no IOMMU behind it";
     else if (own_group && vgpu_assignments_find_device(host->assignments, slot->address, NULL))
         why = "could not be cleared";
+    else if (own_group)
+        why = why_not_with_its_group(host, slot, for_root);
     if (ret_why)
         *ret_why = why;
     return why == NULL;
@@ -76,11 +92,11 @@ find_by_name(const GPtrArray *types, const char *name)
 }
 
 const VgpuType *
-vgpu_placement_offer(const VgpuHost *host, const VgpuSlot *slot, const char *name)
+vgpu_placement_offer(const VgpuHost *host, const VgpuSlot *slot, gboolean for_root, const char *name)
 {
     const VgpuType *type = find_by_name(slot->types, name);
 
-    return type && type->available > 0 && vgpu_placement_can_offer(host, slot, NULL) ? type : NULL;
+    return type && type->available > 0 && vgpu_placement_can_offer(host, slot, for_root, NULL) ? type : NULL;
 }
 
 gboolean
@@ -267,14 +283,15 @@ choose_slot(const Choice *choice, const VgpuCard *card, VgpuCandidate *candidate
             continue;
         if (choice->request->uuid && slot->framework->group_before_set)
             continue; /* only mdevs have a UUID */
-        if (vgpu_placement_offer(choice->host, slot, choice->name) && is_better_slot(choice, slot, best))
+        if (vgpu_placement_offer(choice->host, slot, choice->request->for_root, choice->name) &&
+            is_better_slot(choice, slot, best))
             best = slot;
     }
     if (!best)
         return FALSE;
     candidate->card = card;
     candidate->slot = best;
-    candidate->type = vgpu_placement_offer(choice->host, best, choice->name);
+    candidate->type = vgpu_placement_offer(choice->host, best, choice->request->for_root, choice->name);
     return TRUE;
 }
 
@@ -336,7 +353,7 @@ describe_load(const VgpuCard *card, guint *ret_count)
 }
 
 static guint
-count_free(const VgpuHost *host, const VgpuCard *card, const char **ret_why)
+count_free(const VgpuHost *host, const VgpuCard *card, gboolean for_root, const char **ret_why)
 {
     guint count = 0;
 
@@ -344,7 +361,7 @@ count_free(const VgpuHost *host, const VgpuCard *card, const char **ret_why)
         const VgpuSlot *slot = g_ptr_array_index(card->slots, i);
         const char *why = NULL;
 
-        if (vgpu_placement_can_offer(host, slot, &why))
+        if (vgpu_placement_can_offer(host, slot, for_root, &why))
             count++;
         else if (strcmp(why, "holds a vGPU") != 0)
             *ret_why = why;
@@ -362,7 +379,7 @@ reason_of(const Choice *choice, const VgpuCard *card)
     const char *why = NULL;
     guint count = 0;
     g_autofree char *load = describe_load(card, &count);
-    guint free_slots = count_free(choice->host, card, &why);
+    guint free_slots = count_free(choice->host, card, choice->request->for_root, &why);
 
     if (choice->request->gpu && strcmp(choice->request->gpu, card->address) != 0)
         return g_strdup_printf("is not the GPU that was asked for, %s", choice->request->gpu);

@@ -25,6 +25,7 @@ typedef struct {
     int numa_node;
     char *uuid;
     char *label;
+    gboolean for_root; /* the caller's uid is 0 */
 } VgpuRequest;
 
 VgpuRequest *vgpu_request_new(const char *profile);
@@ -51,11 +52,14 @@ typedef struct {
     const VgpuType *type;
 } VgpuCandidate;
 
-/* Whether @slot can be given out at all, whatever its type; if not, why is a short text (static). */
-gboolean vgpu_placement_can_offer(const VgpuHost *host, const VgpuSlot *slot, const char **ret_why);
+/* Whether @slot can be given out at all, whatever its type, to somebody or (@for_root FALSE) to anybody; if
+ * not, why is a short text (static). */
+gboolean vgpu_placement_can_offer(const VgpuHost *host, const VgpuSlot *slot, gboolean for_root,
+                                  const char **ret_why);
 
 /* The type with profile @name that @slot would take now, NULL when it would not. */
-const VgpuType *vgpu_placement_offer(const VgpuHost *host, const VgpuSlot *slot, const char *name);
+const VgpuType *vgpu_placement_offer(const VgpuHost *host, const VgpuSlot *slot, gboolean for_root,
+                                     const char *name);
 
 /* The exact name of the profile that @argument means: the name itself, one short spelling, or a type id with
  * one name on all cards that know it. NULL without an error when a card that shows none of its names could

@@ -11,7 +11,7 @@
 #define ACTION_ASSIGN "org.hypeman.VGPU1.assign"
 #define ACTION_MANAGE "org.hypeman.VGPU1.manage"
 
-typedef enum { CALL_ASSIGN, CALL_RELEASE, CALL_ADOPT, CALL_RECLAIM } CallKind;
+typedef enum { CALL_ASSIGN, CALL_PLAN, CALL_RELEASE, CALL_ADOPT, CALL_RECLAIM } CallKind;
 
 /* A method call that cannot be answered at once. */
 typedef struct {
@@ -114,6 +114,23 @@ on_broker_done(const VgpuAssignment *assignment, const GError *error, gpointer u
 }
 
 static void
+plan(Call *call)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(sd_bus_message) reply = NULL;
+    g_autoptr(GVariant) row = vgpu_broker_plan(call->service->broker, call->request, &error);
+
+    if (!row) {
+        refuse(call, error);
+        return;
+    }
+    g_variant_ref_sink(row);
+    if (sd_bus_message_new_method_return(call->message, &reply) >= 0 && vgpu_bus_append(reply, row) >= 0)
+        sd_bus_send(NULL, reply, NULL);
+    call_free(call);
+}
+
+static void
 perform(Call *call)
 {
     VgpuBroker *broker = call->service->broker;
@@ -123,6 +140,9 @@ perform(Call *call)
     switch (call->kind) {
     case CALL_ASSIGN:
         vgpu_broker_assign(broker, call->caller, call->request, on_broker_done, call);
+        break;
+    case CALL_PLAN:
+        plan(call);
         break;
     case CALL_RELEASE:
         vgpu_broker_release(broker, call->argument, on_broker_done, call);
@@ -229,9 +249,14 @@ on_identified(VgpuCaller *caller, gpointer user_data)
         call_free(call);
         return;
     }
+    if (call->request)
+        call->request->for_root = caller->uid == 0;
     switch (call->kind) {
     case CALL_ASSIGN:
         check_assign(call);
+        break;
+    case CALL_PLAN:
+        plan(call);
         break;
     case CALL_RELEASE:
     case CALL_ADOPT:
@@ -279,9 +304,8 @@ is_stopping(const VgpuService *service, GError **error)
 }
 
 static int
-method_assign(sd_bus_message *message, void *user_data, sd_bus_error *unused)
+start_call_with_request(VgpuService *service, CallKind kind, sd_bus_message *message)
 {
-    VgpuService *service = user_data;
     g_autoptr(GError) error = NULL;
     g_autoptr(VgpuRequest) request = NULL;
 
@@ -290,7 +314,19 @@ method_assign(sd_bus_message *message, void *user_data, sd_bus_error *unused)
     request = vgpu_options_read(message, &error);
     if (!request)
         return reply_error(message, error);
-    return start_call(service, CALL_ASSIGN, message, g_steal_pointer(&request), NULL);
+    return start_call(service, kind, message, g_steal_pointer(&request), NULL);
+}
+
+static int
+method_assign(sd_bus_message *message, void *user_data, sd_bus_error *unused)
+{
+    return start_call_with_request(user_data, CALL_ASSIGN, message);
+}
+
+static int
+method_plan(sd_bus_message *message, void *user_data, sd_bus_error *unused)
+{
+    return start_call_with_request(user_data, CALL_PLAN, message);
 }
 
 static int
@@ -322,29 +358,6 @@ static int
 method_reclaim(sd_bus_message *message, void *user_data, sd_bus_error *unused)
 {
     return start_call_with_string(user_data, CALL_RECLAIM, message);
-}
-
-static int
-method_plan(sd_bus_message *message, void *user_data, sd_bus_error *unused)
-{
-    VgpuService *service = user_data;
-    g_autoptr(sd_bus_message) reply = NULL;
-    g_autoptr(GError) error = NULL;
-    g_autoptr(VgpuRequest) request = NULL;
-    g_autoptr(GVariant) plan = NULL;
-    int r;
-
-    if (is_stopping(service, &error))
-        return reply_error(message, error);
-    request = vgpu_options_read(message, &error);
-    plan = request ? vgpu_broker_plan(service->broker, request, &error) : NULL;
-    if (!plan)
-        return reply_error(message, error);
-    g_variant_ref_sink(plan);
-    r = sd_bus_message_new_method_return(message, &reply);
-    if (r >= 0)
-        r = vgpu_bus_append(reply, plan);
-    return r < 0 ? r : sd_bus_send(NULL, reply, NULL);
 }
 
 /* One look for all properties of one message. */

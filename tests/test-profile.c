@@ -706,6 +706,7 @@ test_descriptions(void)
         {"framebuffer=18446744073709551616M", 0, 0},
         {"framebuffer=99999999999999999999999999999M", 0, 0},
         {"framebuffer=1099511627776G", G_GUINT64_CONSTANT(1125899906842624), 0},
+        {"framebuffer=1099511627777M", 0, 0},
         {"frame", 0, 0},
         {"framebuffer", 0, 0},
         {"shared_framebuffer=1M, xframebuffer=2M, framebuffer=3M", 3, 0},
