@@ -243,6 +243,12 @@ undo(Attempt *attempt, VgpuAssignment *assignment)
     take_back(attempt, assignment, on_undone, attempt);
 }
 
+static void
+set_stopping(GError **error)
+{
+    g_set_error(error, VGPU_ERROR, VGPU_ERROR_BUSY, "the service is being stopped: try again later");
+}
+
 /* The caller gets access, and its answer. */
 static void
 hand_over(Attempt *attempt, VgpuAssignment *assignment)
@@ -250,6 +256,12 @@ hand_over(Attempt *attempt, VgpuAssignment *assignment)
     VgpuBroker *broker = attempt->broker;
     g_autoptr(GError) error = NULL;
 
+    if (broker->stopped) {
+        /* The caller was told that the service stops; the record says that it never got an answer. */
+        set_stopping(&error);
+        finish(attempt, NULL, error);
+        return;
+    }
     assignment->busy = FALSE;
     if (assignment->owner_gone) {
         g_set_error(&error, VGPU_ERROR, VGPU_ERROR_ACCESS_DENIED, "the caller left");
@@ -400,7 +412,7 @@ choose_and_record(Attempt *attempt, VgpuAssignment **ret_assignment, GError **er
     VgpuHost host;
 
     if (broker->stopped) {
-        g_set_error(error, VGPU_ERROR, VGPU_ERROR_BUSY, "the service is being stopped: try again later");
+        set_stopping(error);
         return FALSE;
     }
     if (!vgpu_broker_look(broker, TRUE, &host, error))

@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "error.h"
+#include "number.h"
 #include "pci-address.h"
 
 #include <string.h>
@@ -116,7 +117,7 @@ read_limit(Reader *reader, const char *key, const char *value, guint *limit)
 {
     guint64 number;
 
-    if (g_ascii_string_to_unsigned(value, 10, 0, LIMIT_MAX, &number, NULL)) {
+    if (vgpu_number_parse(value, LIMIT_MAX, &number)) {
         *limit = (guint)number;
         return;
     }

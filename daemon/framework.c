@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "framework.h"
 
+#include "number.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,7 +162,7 @@ vgpu_iommu_group(const VgpuDir *dir)
     g_autofree char *name = vgpu_dir_link(dir, "iommu_group", NULL);
     guint64 number;
 
-    if (!name || !g_ascii_string_to_unsigned(name, 10, 0, G_MAXINT, &number, NULL))
+    if (!vgpu_number_parse(name, G_MAXINT, &number))
         return -1;
     return (int)number;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "inventory.h"
 
+#include "number.h"
 #include "pci-address.h"
 
 #include <errno.h>
@@ -218,11 +219,9 @@ static int
 read_numa_node(const VgpuDir *dir)
 {
     g_autofree char *word = vgpu_dir_read_word(dir, "numa_node", NULL);
-    gint64 node;
+    guint64 node;
 
-    if (!word || !g_ascii_string_to_signed(word, 10, -1, G_MAXINT, &node, NULL))
-        return -1;
-    return (int)node;
+    return vgpu_number_parse(word, G_MAXINT, &node) ? (int)node : -1;
 }
 
 static gboolean

@@ -6,6 +6,7 @@
 
 #include "error.h"
 #include "framework.h"
+#include "number.h"
 #include "profile.h"
 
 #include <errno.h>
@@ -33,8 +34,7 @@ read_count(const VgpuDir *dir, const char *name)
     g_autofree char *word = vgpu_dir_read_word(dir, name, NULL);
     guint64 count = 0;
 
-    if (word)
-        g_ascii_string_to_unsigned(word, 10, 0, G_MAXUINT, &count, NULL);
+    vgpu_number_parse(word, G_MAXUINT, &count);
     return (guint)count;
 }
 

@@ -2,6 +2,7 @@
 #include "nvml.h"
 
 #include "error.h"
+#include "number.h"
 #include "pci-address.h"
 
 #include <string.h>
@@ -62,13 +63,6 @@ vgpu_nvml_card_find_type(const VgpuNvmlCard *card, guint32 id)
 
 /* ---- the answer, read ---- */
 
-/* Decimal digits and nothing else. */
-static gboolean
-parse_number(const char *text, guint64 most, guint64 *ret_number)
-{
-    return g_ascii_isdigit(*text) && g_ascii_string_to_unsigned(text, 10, 0, most, ret_number, NULL);
-}
-
 static char *
 parse_text(const char *text)
 {
@@ -110,8 +104,8 @@ read_type(Answer *answer, char **fields)
     VgpuNvmlCard *card;
     VgpuNvmlType *type;
 
-    if (!answer->takes_type || !parse_number(fields[1], G_MAXUINT32, &id) || id == 0 ||
-        !parse_number(fields[2], G_MAXUINT64, &bytes) || !parse_number(fields[3], G_MAXUINT32, &most))
+    if (!answer->takes_type || !vgpu_number_parse(fields[1], G_MAXUINT32, &id) || id == 0 ||
+        !vgpu_number_parse(fields[2], G_MAXUINT64, &bytes) || !vgpu_number_parse(fields[3], G_MAXUINT32, &most))
         return FALSE;
     card = g_ptr_array_index(answer->cards, answer->cards->len - 1);
     if (card->types->len == VGPU_NVML_TYPES_MAX)
@@ -416,7 +410,7 @@ normalize_addresses(const char *const *pf_addresses, GError **error)
     return (char **)g_ptr_array_free(g_steal_pointer(&addresses), FALSE);
 }
 
-/* The same program again, with the helper's arguments: a clean process, whatever threads and descriptors this
+/* The same program again, with the child's arguments: a clean process, whatever threads and descriptors this
  * one has. /proc/self/exe is right also when the file was replaced by an upgrade. */
 static GSubprocess *
 start_child(const Question *question, guint deadline_ms, GError **error)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "store.h"
 
+#include "number.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <gio/gio.h>
@@ -148,7 +150,7 @@ check_first_line(const char *text, gsize length, gsize *ret_length, GError **err
     guint64 version;
 
     if (!words || g_strv_length(words) != 3 || strcmp(words[0], MAGIC) != 0 ||
-        !g_ascii_string_to_unsigned(words[1], 10, 1, G_MAXINT, &version, NULL)) {
+        !vgpu_number_parse(words[1], G_MAXINT, &version)) {
         g_set_error(error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA, "it is not a state file");
         return NULL;
     }

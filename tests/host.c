@@ -19,6 +19,8 @@ struct Host {
     char *directory;
     char *address;
     char *log_path;
+    char **environment; /* of the service, without the bed's */
+    char *preload;
     pid_t bus;
     pid_t daemon;
     GDBusConnection *watcher; /* our own, as root */
@@ -34,11 +36,15 @@ struct Host {
 };
 
 struct Client {
+    int references; /* a signal on its way to it has one too */
+    guint subscriptions[2];
     Host *host;
     GDBusConnection *connection;
     GHashTable *removals; /* id -> reasons */
     GHashTable *changes;  /* property -> count */
 };
+
+static Host *newest; /* for a wait in vain */
 
 void
 host_iterate(void)
@@ -121,12 +127,31 @@ connect_as(Host *host, uid_t uid)
     return connection;
 }
 
+void
+host_set_environment(Host *host, const char *name, const char *value)
+{
+    host->environment = value ? g_environ_setenv(host->environment, name, value, TRUE)
+                              : g_environ_unsetenv(host->environment, name);
+}
+
+static void
+prepare_environment(Host *host)
+{
+    g_autofree char *runtime = g_build_filename(host->directory, "run", NULL);
+
+    host->environment = g_get_environ();
+    host_set_environment(host, "DBUS_SYSTEM_BUS_ADDRESS", host->address);
+    host_set_environment(host, "RUNTIME_DIRECTORY", runtime);
+    host_set_environment(host, "G_DEBUG", "fatal-criticals");
+}
+
 Host *
 host_new(const BedOptions *options)
 {
     Host *host = g_new0(Host, 1);
     g_autoptr(GError) error = NULL;
 
+    newest = host;
     host->bed = bed_new(options);
     host->directory = g_dir_make_tmp("host-XXXXXX", &error);
     g_assert_no_error(error);
@@ -134,6 +159,7 @@ host_new(const BedOptions *options)
     host->log_path = g_build_filename(host->directory, "log", NULL);
     host->open = g_ptr_array_new();
     start_bus(host);
+    prepare_environment(host);
     host->watcher = connect_as(host, 0);
     return host;
 }
@@ -158,22 +184,29 @@ name_is_owned(Host *host)
     return owned;
 }
 
-static void
+static pid_t
 spawn_daemon(Host *host, const char *const *arguments)
 {
-    g_auto(GStrv) base = g_environ_setenv(g_get_environ(), "DBUS_SYSTEM_BUS_ADDRESS", host->address, TRUE);
-    g_autofree char *runtime = g_build_filename(host->directory, "run", NULL);
     g_autoptr(GPtrArray) argv = g_ptr_array_new();
-    g_auto(GStrv) environment = NULL;
+    g_auto(GStrv) environment = bed_environ(host->bed, host->environment);
 
-    base = g_environ_setenv(base, "RUNTIME_DIRECTORY", runtime, TRUE);
-    base = g_environ_setenv(base, "G_DEBUG", "fatal-criticals", TRUE);
-    environment = bed_environ(host->bed, base);
+    if (host->preload) {
+        g_autofree char *both =
+            g_strdup_printf("%s:%s", g_environ_getenv(environment, "LD_PRELOAD"), host->preload);
+        environment = g_environ_setenv(environment, "LD_PRELOAD", both, TRUE);
+    }
     g_ptr_array_add(argv, (gpointer)TEST_DAEMON);
     for (; arguments && *arguments; arguments++)
         g_ptr_array_add(argv, (gpointer)*arguments);
     g_ptr_array_add(argv, NULL);
-    host->daemon = spawn((const char *const *)argv->pdata, environment, NULL, host->log_path);
+    return spawn((const char *const *)argv->pdata, environment, NULL, host->log_path);
+}
+
+void
+host_preload(Host *host, const char *library)
+{
+    g_free(host->preload);
+    host->preload = g_strdup(library);
 }
 
 static int
@@ -205,6 +238,16 @@ host_log(Host *host)
     return text ? text : g_strdup("");
 }
 
+void
+host_give_up(const char *file, int line, const char *condition)
+{
+    g_autofree char *log = newest ? host_log(newest) : g_strdup("");
+    g_autofree char *trace = newest ? bed_trace_text(newest->bed) : g_strdup("");
+
+    g_error("%s:%d: waited in vain for: %s\nthe service said:\n%s\nwhat was written:\n%s", file, line,
+            condition, log, trace);
+}
+
 static void
 die_with_log(Host *host, int status)
 {
@@ -218,7 +261,7 @@ host_start(Host *host, const char *const *arguments)
 {
     int status;
 
-    spawn_daemon(host, arguments);
+    host->daemon = spawn_daemon(host, arguments);
     wait_for(name_is_owned(host) || (reap(host, &status) && (die_with_log(host, status), FALSE)));
 }
 
@@ -232,10 +275,29 @@ host_wait(Host *host)
 }
 
 int
-host_start_fails(Host *host)
+host_start_second(Host *host)
 {
-    spawn_daemon(host, NULL);
-    return host_wait(host);
+    pid_t first = host->daemon;
+    int status;
+
+    host->daemon = spawn_daemon(host, NULL);
+    status = host_wait(host);
+    host->daemon = first;
+    return status;
+}
+
+gboolean
+host_wait_briefly(Host *host)
+{
+    gint64 deadline = bed_deadline(1.5);
+    int status;
+
+    while (!reap(host, &status)) {
+        if (g_get_monotonic_time() > deadline)
+            return FALSE;
+        host_iterate();
+    }
+    return TRUE;
 }
 
 int
@@ -313,6 +375,7 @@ host_free(Host *host)
 
     if (host->daemon > 0 && reap(host, &status))
         die_with_log(host, status);
+    newest = NULL;
     bed_no_more_faults(host->bed);
     if (host->daemon > 0) {
         status = host_stop(host, SIGTERM);
@@ -328,6 +391,8 @@ host_free(Host *host)
         host_kill_bus(host);
     bed_free(host->bed);
     g_ptr_array_unref(host->open);
+    g_strfreev(host->environment);
+    g_free(host->preload);
     g_free(host->last_action);
     g_free(host->last_details);
     g_free(host->directory);
@@ -499,6 +564,7 @@ client_new(Host *host, uid_t uid)
 {
     Client *client = g_new0(Client, 1);
 
+    client->references = 1;
     client->host = host;
     client->connection = connect_as(host, uid);
     client->removals = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
@@ -506,14 +572,28 @@ client_new(Host *host, uid_t uid)
     return client;
 }
 
-void
-client_free(Client *client)
+static void
+client_unref(gpointer data)
 {
-    g_dbus_connection_close_sync(client->connection, NULL, NULL);
-    g_object_unref(client->connection);
+    Client *client = data;
+
+    if (--client->references > 0)
+        return;
     g_hash_table_unref(client->removals);
     g_hash_table_unref(client->changes);
     g_free(client);
+}
+
+void
+client_free(Client *client)
+{
+    for (gsize i = 0; i < G_N_ELEMENTS(client->subscriptions); i++) {
+        if (client->subscriptions[i] > 0)
+            g_dbus_connection_signal_unsubscribe(client->connection, client->subscriptions[i]);
+    }
+    g_dbus_connection_close_sync(client->connection, NULL, NULL);
+    g_clear_object(&client->connection);
+    client_unref(client);
 }
 
 const char *
@@ -758,16 +838,22 @@ on_properties_changed(GDBusConnection *connection, const char *sender, const cha
     }
 }
 
+static guint
+subscribe(Client *client, const char *interface, const char *signal, GDBusSignalCallback callback)
+{
+    client->references++;
+    return g_dbus_connection_signal_subscribe(client->connection, NAME, interface, signal, PATH, NULL,
+                                              G_DBUS_SIGNAL_FLAGS_NONE, callback, client, client_unref);
+}
+
 void
 client_listen(Client *client)
 {
     g_autoptr(GVariant) synced = NULL;
 
-    g_dbus_connection_signal_subscribe(client->connection, NAME, NAME, "AssignmentRemoved", PATH, NULL,
-                                       G_DBUS_SIGNAL_FLAGS_NONE, on_removed, client, NULL);
-    g_dbus_connection_signal_subscribe(client->connection, NAME, "org.freedesktop.DBus.Properties",
-                                       "PropertiesChanged", PATH, NULL, G_DBUS_SIGNAL_FLAGS_NONE,
-                                       on_properties_changed, client, NULL);
+    client->subscriptions[0] = subscribe(client, NAME, "AssignmentRemoved", on_removed);
+    client->subscriptions[1] =
+        subscribe(client, "org.freedesktop.DBus.Properties", "PropertiesChanged", on_properties_changed);
     synced = client_get(client, "Version"); /* the matches stand before this comes back */
 }
 

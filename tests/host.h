@@ -23,8 +23,18 @@ Bed *host_bed(Host *host);
  */
 void host_start(Host *host, const char *const *arguments);
 
-/* Starts it where it is expected to end by itself; returns its exit status, or 128 + signal. */
-int host_start_fails(Host *host);
+/* Starts another one beside it, which is expected to end by itself; returns its exit status, or 128 + signal.
+ */
+int host_start_second(Host *host);
+
+/* A variable of the environment of later starts; NULL takes it out. A library to load into them before all
+ * others, or NULL for none. */
+void host_set_environment(Host *host, const char *name, const char *value);
+void host_preload(Host *host, const char *library);
+
+/* TRUE when the service ends within a second and a half times $VGPU_TEST_SLOW: for what may or may not come.
+ */
+gboolean host_wait_briefly(Host *host);
 
 /* Sends @signal_number and waits for the end: the exit status, or 128 + signal. The service may be started
  * again. */
@@ -148,10 +158,13 @@ guint client_changes(Client *client, const char *property);
         gint64 _deadline = bed_deadline(10);                                                                 \
         while (!(condition)) {                                                                               \
             if (g_get_monotonic_time() > _deadline)                                                          \
-                g_error("%s:%d: waited in vain for: %s", __FILE__, __LINE__, #condition);                    \
+                host_give_up(__FILE__, __LINE__, #condition);                                                \
             host_iterate();                                                                                  \
         }                                                                                                    \
     } while (0)
+
+/* Ends the test with the log of the newest host and what was written there. */
+G_GNUC_NORETURN void host_give_up(const char *file, int line, const char *condition);
 
 /* Lets everything that is ready run, and waits a little for more. */
 void host_iterate(void);

@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* An open device is never cleared; one that nobody uses always comes back. */
+#include "host.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#define CARD "0000:3b:00.0"
+#define T4 "0000:65:00.0"
+#define VF "0000:3b:00.4"
+
+typedef struct {
+    Host *host;
+    Bed *bed;
+    Client *client;  /* owns what is assigned */
+    Client *watcher; /* stays */
+} Fixture;
+
+static void
+set_up_with(Fixture *fixture, const BedOptions *options)
+{
+    fixture->host = host_new(options);
+    fixture->bed = host_bed(fixture->host);
+    bed_add_card(fixture->bed, "l40s", CARD, 4);
+    bed_add_card(fixture->bed, "t4", T4, 0);
+    host_start(fixture->host, NULL);
+    fixture->client = client_new(fixture->host, 0);
+    fixture->watcher = client_new(fixture->host, 0);
+    client_listen(fixture->watcher);
+}
+
+static void
+set_up(Fixture *fixture, gconstpointer data)
+{
+    set_up_with(fixture, NULL);
+}
+
+static void
+tear_down(Fixture *fixture, gconstpointer data)
+{
+    g_clear_pointer(&fixture->client, client_free);
+    client_free(fixture->watcher);
+    host_free(fixture->host);
+}
+
+static gboolean
+state_is(Fixture *fixture, const char *id, const char *state)
+{
+    g_autofree char *now = client_state(fixture->watcher, id);
+
+    return strcmp(now, state) == 0;
+}
+
+static gboolean
+was_removed(Fixture *fixture, const char *id, const char *reason)
+{
+    g_autofree char *reasons = client_removals(fixture->watcher, id);
+
+    return strcmp(reasons, reason) == 0;
+}
+
+static void
+leave(Fixture *fixture)
+{
+    g_clear_pointer(&fixture->client, client_free);
+}
+
+static char *
+assign(Fixture *fixture)
+{
+    return client_must_assign(fixture->client, "L40S-2Q", NULL, NULL);
+}
+
+static guint
+writes(Fixture *fixture)
+{
+    return bed_trace_count(fixture->bed, BED_TRACE_WRITE, NULL, NULL);
+}
+
+/* However it is held: Release says InUse and writes nothing, the owner leaves and it lingers, it is closed
+ * and comes back. */
+static void
+test_held(Fixture *fixture, gconstpointer how)
+{
+    g_autofree char *id = assign(fixture);
+    BedHolder *holder = bed_hold_full(fixture->bed, VF, (BedHold)GPOINTER_TO_INT(how), NULL, 0, NULL);
+    g_autoptr(GError) error = NULL;
+    guint before = writes(fixture);
+
+    g_assert_nonnull(holder);
+    g_assert_false(client_release(fixture->client, id, &error));
+    assert_error(error, "InUse");
+    g_assert_true(state_is(fixture, id, "in-use"));
+    leave(fixture);
+    wait_for(state_is(fixture, id, "lingering"));
+    g_assert_cmpuint(writes(fixture), ==, before);
+    g_assert_cmpuint(bed_vf_type(fixture->bed, VF), ==, 1148);
+    bed_let_go(holder);
+    wait_for(was_removed(fixture, id, "owner-vanished"));
+    g_assert_cmpuint(bed_vf_type(fixture->bed, VF), ==, 0);
+}
+
+static void
+test_release_names_the_holder(Fixture *fixture, gconstpointer data)
+{
+    g_autofree char *id = assign(fixture);
+    BedHolder *holder = bed_hold_full(fixture->bed, VF, BED_HOLD_VM, "qemu-kvm", 0, NULL);
+    g_autofree char *who = g_strdup_printf("%d qemu-kvm", bed_holder_pid(holder));
+    g_autoptr(GVariant) row = NULL;
+    g_autoptr(GVariant) holders = NULL;
+    g_autoptr(GError) error = NULL;
+    const char *first;
+
+    g_assert_false(client_release(fixture->client, id, &error));
+    assert_error(error, "InUse");
+    g_assert_nonnull(strstr(error->message, who));
+    row = client_assignment(fixture->watcher, id);
+    holders = g_variant_lookup_value(row, "Holders", G_VARIANT_TYPE("as"));
+    g_variant_get_child(holders, 0, "&s", &first);
+    g_assert_cmpstr(first, ==, who);
+    bed_let_go(holder);
+}
+
+static void
+test_in_use_is_shown_live(Fixture *fixture, gconstpointer data)
+{
+    g_autofree char *id = assign(fixture);
+    BedHolder *holder;
+    guint before;
+
+    g_assert_true(state_is(fixture, id, "assigned"));
+    wait_for(client_changes(fixture->watcher, "Assignments") > 0);
+    before = client_changes(fixture->watcher, "Assignments");
+    holder = bed_hold(fixture->bed, VF);
+    wait_for(client_changes(fixture->watcher, "Assignments") > before);
+    g_assert_true(state_is(fixture, id, "in-use"));
+    before = client_changes(fixture->watcher, "Assignments");
+    bed_let_go(holder);
+    wait_for(client_changes(fixture->watcher, "Assignments") > before);
+    g_assert_true(state_is(fixture, id, "assigned"));
+}
+
+/* The close event comes before the node is free. */
+static void
+test_close_comes_early(Fixture *fixture, gconstpointer data)
+{
+    g_autofree char *id = assign(fixture);
+    BedHolder *holder;
+
+    bed_close_early(fixture->bed, VF, 60);
+    holder = bed_hold(fixture->bed, VF);
+    leave(fixture);
+    wait_for(state_is(fixture, id, "lingering"));
+    bed_let_go(holder);
+    wait_for(was_removed(fixture, id, "owner-vanished"));
+    g_assert_cmpuint(bed_vf_type(fixture->bed, VF), ==, 0);
+}
+
+static void
+test_five_hundred_times(Fixture *fixture, gconstpointer data)
+{
+    for (guint i = 0; i < 500; i++) {
+        g_autofree char *id = NULL;
+        g_autoptr(GVariant) row = NULL;
+        BedHolder *holder;
+        const char *vf;
+
+        fixture->client = fixture->client ? fixture->client : client_new(fixture->host, 0);
+        id = client_must_assign(fixture->client, "L40S-2Q", NULL, &row);
+        vf = row_string(row, "Device");
+        if (i % 10 == 0)
+            bed_close_early(fixture->bed, vf, 60);
+        holder = bed_hold(fixture->bed, vf);
+        leave(fixture);
+        wait_for(state_is(fixture, id, "lingering"));
+        g_assert_cmpuint(bed_vf_type(fixture->bed, vf), ==, 1148);
+        bed_let_go(holder);
+        wait_for(bed_vf_type(fixture->bed, vf) == 0);
+        bed_no_more_faults(fixture->bed);
+        wait_for(was_removed(fixture, id, "owner-vanished"));
+    }
+}
+
+static void
+test_unknown_is_preserved(Fixture *fixture, gconstpointer data)
+{
+    g_autofree char *id = assign(fixture);
+    g_autoptr(GError) error = NULL;
+    g_autofree char *log = NULL;
+    guint before = writes(fixture);
+
+    bed_open_fails(fixture->bed, VF, EPERM);
+    g_assert_false(client_release(fixture->client, id, &error));
+    assert_error(error, "UsageUnknown");
+    g_assert_nonnull(strstr(error->message, "DeviceAllow="));
+    g_assert_cmpuint(writes(fixture), ==, before);
+    leave(fixture);
+    wait_for(state_is(fixture, id, "lingering"));
+    bed_open_fails(fixture->bed, VF, 0);
+    wait_for(was_removed(fixture, id, "owner-vanished"));
+}
+
+static void
+test_kept_busy_without_a_holder(Fixture *fixture, gconstpointer data)
+{
+    g_autofree char *id = assign(fixture);
+    g_autoptr(GError) error = NULL;
+
+    bed_keep_busy(fixture->bed, VF, TRUE);
+    g_assert_false(client_release(fixture->client, id, &error));
+    assert_error(error, "InUse");
+    leave(fixture);
+    wait_for(state_is(fixture, id, "lingering"));
+    bed_keep_busy(fixture->bed, VF, FALSE);
+    wait_for(was_removed(fixture, id, "owner-vanished"));
+}
+
+/* Nobody gets in between the proof and the clear. */
+static void
+test_taken_until_cleared(Fixture *fixture, gconstpointer data)
+{
+    g_autofree char *id = assign(fixture);
+    g_autoptr(GVariant) reply = NULL;
+    Pending *pending;
+    int refused = 0;
+
+    bed_stall(fixture->bed, VF, BED_CLEAR);
+    pending = client_start(fixture->client, "Release", g_variant_new("(s)", id));
+    g_assert_true(bed_wait_stalled(fixture->bed, VF, 10));
+    g_assert_null(bed_hold_full(fixture->bed, VF, BED_HOLD_VM, NULL, 0, &refused));
+    g_assert_cmpint(refused, ==, EBUSY);
+    g_assert_true(state_is(fixture, id, "releasing"));
+    bed_resume(fixture->bed, VF);
+    reply = client_finish(pending, NULL);
+    g_assert_nonnull(reply);
+}
+
+static void
+test_second_release_is_busy(Fixture *fixture, gconstpointer data)
+{
+    g_autofree char *id = assign(fixture);
+    g_autoptr(GVariant) reply = NULL;
+    g_autoptr(GVariant) adopted = NULL;
+    g_autoptr(GError) error = NULL;
+    g_autoptr(GError) adopt_error = NULL;
+    Pending *pending;
+
+    bed_stall(fixture->bed, VF, BED_CLEAR);
+    pending = client_start(fixture->client, "Release", g_variant_new("(s)", id));
+    g_assert_true(bed_wait_stalled(fixture->bed, VF, 10));
+    g_assert_false(client_release(fixture->watcher, id, &error));
+    assert_error(error, "Busy");
+    adopted = client_call(fixture->watcher, "Adopt", g_variant_new("(s)", id), &adopt_error);
+    assert_error(adopt_error, "Busy");
+    bed_resume(fixture->bed, VF);
+    reply = client_finish(pending, NULL);
+    g_assert_nonnull(reply);
+    g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE, VF, "0"), ==, 1);
+}
+
+static void
+test_driver_says_in_use(Fixture *fixture, gconstpointer data)
+{
+    g_autofree char *id = assign(fixture);
+    g_autoptr(GError) error = NULL;
+
+    bed_fail(fixture->bed, VF, BED_CLEAR, EPERM, 1);
+    g_assert_false(client_release(fixture->client, id, &error));
+    assert_error(error, "InUse");
+    g_assert_cmpuint(bed_vf_type(fixture->bed, VF), ==, 1148);
+    g_clear_error(&error);
+    g_assert_true(client_release(fixture->client, id, &error));
+    g_assert_no_error(error);
+}
+
+/* The driver says EPERM because nothing is set any more: somebody else has cleared it a moment ago. */
+static void
+test_eperm_and_reads_none(Fixture *fixture, gconstpointer data)
+{
+    g_autofree char *id = assign(fixture);
+    g_autoptr(GError) error = NULL;
+
+    bed_fail_half(fixture->bed, VF, BED_CLEAR, EPERM, 1);
+    g_assert_true(client_release(fixture->client, id, &error));
+    g_assert_no_error(error);
+    g_assert_true(was_removed(fixture, id, "released") || state_is(fixture, id, ""));
+}
+
+static void
+test_busy_plugin(Fixture *fixture, gconstpointer data)
+{
+    g_autofree char *id = assign(fixture);
+    g_autoptr(GVariant) reply = NULL;
+    g_autoptr(GError) error = NULL;
+    Pending *pending;
+
+    bed_clear_busy_for(fixture->bed, VF, 6000);
+    pending = client_start(fixture->client, "Release", g_variant_new("(s)", id));
+    g_assert_true(bed_trace_wait(fixture->bed, BED_TRACE_WRITE, VF, "0", 3, 10));
+    g_variant_unref(client_get(fixture->watcher, "GPUs")); /* others are answered */
+    g_assert_false(pending_is_done(pending));
+    reply = client_finish(pending, &error);
+    g_assert_no_error(error);
+    g_assert_cmpuint(bed_vf_type(fixture->bed, VF), ==, 0);
+}
+
+static void
+test_eio_is_never_repeated(Fixture *fixture, gconstpointer data)
+{
+    g_autofree char *id = assign(fixture);
+    g_autofree char *other = NULL;
+    g_autoptr(GVariant) other_row = NULL;
+    g_autoptr(GVariant) row = NULL;
+    g_autoptr(GVariant) reclaimed = NULL;
+    g_autoptr(GError) error = NULL;
+
+    bed_fail(fixture->bed, VF, BED_CLEAR, EIO, 1);
+    g_assert_false(client_release(fixture->client, id, &error));
+    assert_error(error, "DeviceFailed");
+    g_assert_true(state_is(fixture, id, "failed"));
+    row = client_assignment(fixture->watcher, id);
+    g_assert_nonnull(strstr(row_string(row, "Error"), "Input/output error"));
+    g_clear_error(&error);
+    g_assert_false(client_release(fixture->client, id, &error));
+    assert_error(error, "DeviceFailed");
+    leave(fixture);
+    fixture->client = client_new(fixture->host, 0);
+    bed_uevent(fixture->bed, VF, "change");
+    other = client_must_assign(fixture->client, "L40S-2Q", NULL, &other_row);
+    g_assert_cmpstr(row_string(other_row, "Device"), !=, VF);
+    g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE, VF, "0"), ==, 1);
+    g_clear_error(&error);
+    reclaimed = client_call(fixture->client, "Reclaim", g_variant_new("(s)", VF), &error);
+    g_assert_no_error(error);
+    wait_for(was_removed(fixture, id, "reclaimed"));
+    g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE, VF, "0"), ==, 2);
+}
+
+static void
+test_owner_leaves_and_clear_fails(Fixture *fixture, gconstpointer data)
+{
+    g_autofree char *id = assign(fixture);
+
+    bed_fail(fixture->bed, VF, BED_CLEAR, EIO, BED_ALWAYS);
+    leave(fixture);
+    wait_for(state_is(fixture, id, "failed"));
+    g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE, VF, "0"), ==, 1);
+}
+
+static void
+test_lingering_is_adopted(Fixture *fixture, gconstpointer data)
+{
+    g_autofree char *id = assign(fixture);
+    BedHolder *holder = bed_hold(fixture->bed, VF);
+    Client *heir = client_new(fixture->host, 0);
+    g_autoptr(GVariant) adopted = NULL;
+    g_autoptr(GError) error = NULL;
+
+    leave(fixture);
+    wait_for(state_is(fixture, id, "lingering"));
+    adopted = client_call(heir, "Adopt", g_variant_new("(s)", id), &error);
+    if (g_error_matches(error, G_IO_ERROR, G_IO_ERROR_DBUS_ERROR)) { /* a try to clear it was under way */
+        g_clear_error(&error);
+        adopted = client_call(heir, "Adopt", g_variant_new("(s)", id), &error);
+    }
+    g_assert_no_error(error);
+    g_assert_true(state_is(fixture, id, "in-use"));
+    bed_let_go(holder);
+    wait_for(state_is(fixture, id, "assigned"));
+    g_assert_cmpuint(bed_vf_type(fixture->bed, VF), ==, 1148);
+    client_free(heir);
+    wait_for(was_removed(fixture, id, "owner-vanished"));
+}
+
+static void
+test_mdev_that_is_open(Fixture *fixture, gconstpointer data)
+{
+    g_autoptr(GVariant) row = NULL;
+    g_autofree char *id = client_must_assign(fixture->client, "T4-2Q", NULL, &row);
+    const char *uuid = row_string(row, "UUID");
+    BedHolder *holder = bed_hold(fixture->bed, uuid);
+    g_autoptr(GError) error = NULL;
+
+    g_assert_false(client_release(fixture->client, id, &error));
+    assert_error(error, "InUse");
+    g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE, uuid, NULL), ==, 0);
+    leave(fixture);
+    wait_for(state_is(fixture, id, "lingering"));
+    bed_let_go(holder);
+    wait_for(was_removed(fixture, id, "owner-vanished"));
+    g_assert_false(bed_exists(fixture->bed, uuid));
+}
+
+static void
+test_blocked_remove(Fixture *fixture, gconstpointer data)
+{
+    g_autoptr(GVariant) row = NULL;
+    g_autofree char *id = client_must_assign(fixture->client, "T4-2Q", NULL, &row);
+    const char *uuid = row_string(row, "UUID");
+    g_autofree char *other = NULL;
+    g_autofree char *vendor = NULL;
+    g_autoptr(GError) error = NULL;
+
+    bed_stall(fixture->bed, uuid, BED_REMOVE);
+    leave(fixture);
+    g_assert_true(bed_wait_stalled(fixture->bed, uuid, 10));
+    fixture->client = client_new(fixture->host, 0);
+    vendor = client_must_assign(fixture->client, "L40S-2Q", NULL, NULL);
+    other = client_must_assign(fixture->client, "T4-2Q", NULL, NULL); /* after the remove has lost its turn */
+    g_assert_true(client_release(fixture->client, other, &error));
+    g_assert_no_error(error);
+    g_assert_true(state_is(fixture, id, "releasing"));
+
+    /* Neither SIGTERM nor SIGKILL waits for it, and the next start has its name and knows the device. */
+    g_assert_cmpint(host_stop(fixture->host, SIGTERM), ==, 0);
+    host_start(fixture->host, NULL);
+    wait_for(state_is(fixture, id, "releasing"));
+    g_assert_cmpint(host_stop(fixture->host, SIGKILL), ==, 128 + SIGKILL);
+    host_start(fixture->host, NULL);
+    wait_for(state_is(fixture, id, "releasing"));
+    client_free(fixture->watcher);
+    fixture->watcher = client_new(fixture->host, 0);
+    client_listen(fixture->watcher);
+    bed_resume(fixture->bed, uuid);
+    wait_for(state_is(fixture, id, ""));
+    g_assert_false(bed_exists(fixture->bed, uuid));
+}
+
+static void
+test_unbound_cdev(void)
+{
+    g_autoptr(Host) host = host_new(&(BedOptions){.cdev = TRUE});
+    Bed *bed = host_bed(host);
+    g_autoptr(Client) client = NULL;
+    g_autoptr(GVariant) row = NULL;
+    g_autoptr(GError) error = NULL;
+    g_autofree char *id = NULL;
+    BedHolder *holder;
+
+    bed_add_card(bed, "t4", T4, 0);
+    host_start(host, NULL);
+    client = client_new(host, 0);
+    id = client_must_assign(client, "T4-2Q", NULL, &row);
+    g_assert_cmpstr(row_string(row, "DeviceNode"), !=, "");
+    holder = bed_hold_full(bed, row_string(row, "UUID"), BED_HOLD_CDEV_UNBOUND, NULL, 0, NULL);
+    g_assert_false(client_release(client, id, &error));
+    assert_error(error, "InUse");
+    g_assert_cmpuint(bed_trace_count(bed, BED_TRACE_WRITE, row_string(row, "UUID"), NULL), ==, 0);
+    bed_let_go(holder);
+    g_clear_error(&error);
+    g_assert_true(client_release(client, id, &error));
+}
+
+static void
+test_bound_cdev(void)
+{
+    g_autoptr(Host) host = host_new(&(BedOptions){.cdev = TRUE});
+    Bed *bed = host_bed(host);
+    g_autoptr(Client) client = NULL;
+    g_autoptr(GError) error = NULL;
+    g_autofree char *id = NULL;
+    BedHolder *holder;
+
+    bed_add_card(bed, "l40s", CARD, 2);
+    host_start(host, NULL);
+    client = client_new(host, 0);
+    id = client_must_assign(client, "L40S-2Q", NULL, NULL);
+    holder = bed_hold_full(bed, VF, BED_HOLD_CDEV, NULL, 0, NULL);
+    g_assert_false(client_release(client, id, &error));
+    assert_error(error, "InUse");
+    bed_let_go(holder);
+    g_clear_error(&error);
+    wait_for(client_release(client, id, NULL));
+}
+
+static void
+test_no_groups(void)
+{
+    g_autoptr(Host) host = host_new(&(BedOptions){.no_groups = TRUE});
+    Bed *bed = host_bed(host);
+    g_autoptr(Client) client = NULL;
+    g_autoptr(Client) user = NULL;
+    g_autoptr(GError) error = NULL;
+    g_autofree char *id = NULL;
+    BedHolder *holder;
+
+    bed_add_card(bed, "l40s", CARD, 2);
+    host_polkit(host, POLKIT_YES);
+    host_start(host, NULL);
+    client = client_new(host, 0);
+    user = client_new(host, 65534);
+    g_assert_null(client_assign(user, "L40S-2Q", NULL, NULL, &error));
+    assert_error(error, "AccessDenied");
+    wait_for(bed_vf_type(bed, VF) == 0);
+    g_clear_error(&error);
+    id = client_must_assign(client, "L40S-2Q", "{'device': <'0000:3b:00.4'>}", NULL);
+    holder = bed_hold_full(bed, VF, BED_HOLD_CDEV_UNBOUND, NULL, 0, NULL);
+    g_assert_false(client_release(client, id, &error));
+    assert_error(error, "InUse");
+    bed_let_go(holder);
+    g_clear_error(&error);
+    g_assert_true(client_release(client, id, &error));
+}
+
+static void
+test_noiommu(void)
+{
+    g_autoptr(Host) host = host_new(&(BedOptions){.noiommu = TRUE});
+    g_autoptr(Client) client = NULL;
+    g_autoptr(GError) error = NULL;
+
+    bed_add_card(host_bed(host), "l40s", CARD, 2);
+    host_start(host, NULL);
+    client = client_new(host, 0);
+    g_assert_null(client_assign(client, "L40S-2Q", NULL, NULL, &error));
+    assert_error(error, "NoCapacity");
+}
+
+#define HOLD(path, how) g_test_add(path, Fixture, GINT_TO_POINTER(how), set_up, test_held, tear_down)
+#define ADD(path, test) g_test_add(path, Fixture, NULL, set_up, test, tear_down)
+
+static int
+run(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    HOLD("/usage/open/by-a-vm", BED_HOLD_VM);
+    HOLD("/usage/open/by-the-group-alone", BED_HOLD_GROUP_ONLY);
+    HOLD("/usage/open/by-the-device-descriptor-alone", BED_HOLD_DEVICE_ONLY);
+    HOLD("/usage/open/through-a-node-made-elsewhere", BED_HOLD_ELSEWHERE);
+    HOLD("/usage/open/through-another-path", BED_HOLD_BIND_MOUNT);
+    HOLD("/usage/open/in-another-pid-namespace", BED_HOLD_OTHER_PIDNS);
+    ADD("/usage/release/names-pid-and-command", test_release_names_the_holder);
+    ADD("/usage/in-use/is-shown-live", test_in_use_is_shown_live);
+    ADD("/usage/lingering/close-event-comes-before-the-node-is-free", test_close_comes_early);
+    ADD("/usage/lingering/comes-back-500-times-in-a-row", test_five_hundred_times);
+    ADD("/usage/lingering/is-adopted", test_lingering_is_adopted);
+    ADD("/usage/unknown/is-preserved-and-says-why", test_unknown_is_preserved);
+    ADD("/usage/open/by-nobody-that-a-scan-finds", test_kept_busy_without_a_holder);
+    ADD("/usage/taken/nobody-gets-in-before-the-clear", test_taken_until_cleared);
+    ADD("/usage/releasing/a-second-release-is-busy", test_second_release_is_busy);
+    ADD("/usage/clear/eperm-that-still-reads-the-type-is-in-use", test_driver_says_in_use);
+    ADD("/usage/clear/eperm-that-reads-none-is-done", test_eperm_and_reads_none);
+    ADD("/usage/clear/busy-for-six-seconds-is-waited-for", test_busy_plugin);
+    ADD("/usage/clear/eio-is-never-repeated", test_eio_is_never_repeated);
+    ADD("/usage/clear/fails-after-the-owner-left", test_owner_leaves_and_clear_fails);
+    ADD("/usage/mdev/open-one-is-kept", test_mdev_that_is_open);
+    ADD("/usage/mdev/remove-that-blocks-stops-nobody", test_blocked_remove);
+    g_test_add_func("/usage/cdev/unbound-mdev-is-in-use", test_unbound_cdev);
+    g_test_add_func("/usage/cdev/bound-function-is-in-use", test_bound_cdev);
+    g_test_add_func("/usage/no-groups/scan-answers-and-only-root-assigns", test_no_groups);
+    g_test_add_func("/usage/noiommu/is-never-offered", test_noiommu);
+    return g_test_run();
+}
+
+int
+main(int argc, char **argv)
+{
+    return bed_main(argc, argv, run);
+}
