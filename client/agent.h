@@ -10,6 +10,5 @@ typedef struct VgpuAgent VgpuAgent;
  * another host, with --no-ask-password, or where pkttyagent is not installed. */
 VgpuAgent *vgpu_agent_start(const VgpuInvocation *invocation);
 
-/* Ends it, so that the terminal is free again. */
+/* Ends it, so that the terminal is free again. NULL is fine. */
 void vgpu_agent_stop(VgpuAgent *agent);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(VgpuAgent, vgpu_agent_stop)

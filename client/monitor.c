@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <systemd/sd-daemon.h>
+
 #include "bus.h"
 #include "failure.h"
 #include "hold.h"
@@ -209,8 +211,10 @@ vgpu_monitor_command(const VgpuInvocation *invocation, GError **error)
     if (!monitor.bus || !begin(&monitor, error))
         return VGPU_EXIT_FAILED;
     int r = attach(&monitor);
-    if (r >= 0)
+    if (r >= 0) {
+        sd_notify(0, "READY=1");
         r = sd_event_loop(monitor.event);
+    }
     if (r < 0)
         vgpu_bus_set_error(error, NULL, r);
     return r;

@@ -45,6 +45,7 @@ const VgpuOption vgpu_options[] = {
     {0},
 };
 
+G_GNUC_PRINTF(2, 3)
 static bool
 fail(GError **error, const char *format, ...)
 {

@@ -87,17 +87,21 @@ vgpu_release_command(const VgpuInvocation *invocation, GError **error)
     g_autoptr(GPtrArray) ids = invocation->all ? all_ids(bus, error) : g_ptr_array_ref(invocation->arguments);
     if (!ids)
         return VGPU_EXIT_FAILED;
-    g_autoptr(VgpuAgent) agent = ids->len ? vgpu_agent_start(invocation) : NULL;
-    return release_each(invocation, bus, ids);
+    VgpuAgent *agent = ids->len ? vgpu_agent_start(invocation) : NULL;
+    int worst = release_each(invocation, bus, ids);
+
+    vgpu_agent_stop(agent);
+    return worst;
 }
 
 int
 vgpu_reclaim_command(const VgpuInvocation *invocation, GError **error)
 {
     g_autoptr(sd_bus) bus = vgpu_bus_open(invocation->host, error);
-    g_autoptr(VgpuAgent) agent = bus ? vgpu_agent_start(invocation) : NULL;
+    VgpuAgent *agent = bus ? vgpu_agent_start(invocation) : NULL;
     const char *device = vgpu_invocation_first(invocation);
+    bool done = bus && call_with_text(invocation, bus, "Reclaim", device, error);
 
-    return bus && call_with_text(invocation, bus, "Reclaim", device, error) ? VGPU_EXIT_DONE
-                                                                            : VGPU_EXIT_FAILED;
+    vgpu_agent_stop(agent);
+    return done ? VGPU_EXIT_DONE : VGPU_EXIT_FAILED;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
@@ -58,6 +59,22 @@ on_exit_of_command(sd_event_source *source, const siginfo_t *info, void *data)
     return sd_event_exit(sd_event_source_get_event(source), status_of(info));
 }
 
+/* Whether any folder of $PATH has @name. A folder that may not be searched has exec fail with EACCES, which
+ * says nothing about the command. */
+static bool
+is_in_path(const char *name)
+{
+    const char *path = g_getenv("PATH");
+    g_auto(GStrv) folders = g_strsplit(path ? path : "", ":", -1);
+
+    for (char **folder = folders; *folder; folder++) {
+        g_autofree char *file = g_build_filename(**folder ? *folder : ".", name, NULL);
+        if (access(file, F_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* In the child. */
 static void
 become_command(char **words, char **environment, const sigset_t *mask)
@@ -65,6 +82,8 @@ become_command(char **words, char **environment, const sigset_t *mask)
     sigprocmask(SIG_SETMASK, mask, NULL);
     execvpe(words[0], words, environment);
     int failed = errno;
+    if (failed == EACCES && !strchr(words[0], '/') && !is_in_path(words[0]))
+        failed = ENOENT;
     vgpu_say("\"%s\" cannot be run: %s", words[0], g_strerror(failed));
     _exit(failed == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN);
 }
@@ -145,17 +164,18 @@ run_command(VgpuHold *hold, char **words, char **environment)
 static bool
 take_all(VgpuHold *hold, const VgpuInvocation *invocation, GError **error)
 {
-    g_autoptr(VgpuAgent) agent = vgpu_agent_start(invocation);
+    VgpuAgent *agent = vgpu_agent_start(invocation);
+    unsigned taken = 0;
 
-    for (unsigned i = 0; i < invocation->number; i++) {
-        if (vgpu_hold_assign(hold, error))
-            continue;
-        if (i > 0)
-            g_prefix_error(error, "only %u of %u could be taken, and were given back: ", i,
-                           invocation->number);
-        return false;
-    }
-    return true;
+    while (taken < invocation->number && vgpu_hold_assign(hold, error))
+        taken++;
+    vgpu_agent_stop(agent);
+    if (taken == invocation->number)
+        return true;
+    if (taken > 0)
+        g_prefix_error(error, "only %u of %u could be taken, and were given back: ", taken,
+                       invocation->number);
+    return false;
 }
 
 int

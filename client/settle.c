@@ -181,8 +181,8 @@ report_all(const VgpuSettle *settle)
         g_autoptr(GVariant) row = g_variant_iter_next_value(&iter);
         if (!row)
             return worst;
-        if (is_held(settle, row))
-            worst = MAX(worst, report(settle, row));
+        int status = is_held(settle, row) ? report(settle, row) : VGPU_EXIT_DONE;
+        worst = MAX(worst, status);
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include <pwd.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "bus.h"
 #include "failure.h"
@@ -47,7 +48,7 @@ text_assigned_of_size(GVariant *row)
     return of_text(text_assigned(row), text_size(row));
 }
 
-/* Users are numbers on the bus: the names of this host are right for its own service. */
+/* Users are numbers on the bus. The names of this host are right for its own service, not for another's. */
 static char *
 text_user(GVariant *row)
 {
@@ -124,13 +125,15 @@ static const VgpuColumn assignment_columns_short[] = {
     {"DEVICE", 0, "Device"},
 };
 
+#define USER_COLUMN 5
+
 static const VgpuColumn assignment_columns[] = {
     {"ASSIGNMENT", 0, "Id"},
     {"STATE", VGPU_COLUMN_STATE, "State"},
     {"PROFILE", 0, NULL, text_type},
     {"DEVICE", 0, "Device"},
     {"NODE", 0, "GroupNode"},
-    {"USER", 0, NULL, text_user},
+    [USER_COLUMN] = {"USER", 0, NULL, text_user},
     {"PID", VGPU_COLUMN_RIGHT, "PID"},
     {"SINCE", 0, NULL, text_since},
     {"LABEL", VGPU_COLUMN_SHORTEN, "Label"},
@@ -166,12 +169,23 @@ show_errors(GVariant *rows)
     }
 }
 
+static void
+show_assignments_wide(const VgpuTerminal *terminal, const VgpuInvocation *invocation, GVariant *rows)
+{
+    VgpuColumn columns[G_N_ELEMENTS(assignment_columns)];
+
+    memcpy(columns, assignment_columns, sizeof columns);
+    if (invocation->host)
+        columns[USER_COLUMN] = (VgpuColumn){"UID", VGPU_COLUMN_RIGHT, "UID"};
+    show_rows(terminal, invocation, columns, G_N_ELEMENTS(columns), rows);
+}
+
 void
 vgpu_show_assignments(const VgpuTerminal *terminal, const VgpuInvocation *invocation, GVariant *rows,
                       bool wide)
 {
     if (wide)
-        show_rows(terminal, invocation, assignment_columns, G_N_ELEMENTS(assignment_columns), rows);
+        show_assignments_wide(terminal, invocation, rows);
     else
         show_rows(terminal, invocation, assignment_columns_short, G_N_ELEMENTS(assignment_columns_short),
                   rows);

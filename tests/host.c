@@ -323,6 +323,12 @@ host_kill_bus(Host *host)
 }
 
 char *
+host_file(Host *host, const char *name)
+{
+    return g_build_filename(host->directory, name, NULL);
+}
+
+char *
 host_runtime_file(Host *host, const char *name)
 {
     return g_build_filename(host->directory, "run", name, NULL);

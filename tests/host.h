@@ -51,6 +51,9 @@ char *host_log(Host *host);
 /* SIGKILL to the bus. */
 void host_kill_bus(Host *host);
 
+/* A path in a directory of this host's own, which is there from the start. The caller frees it. */
+char *host_file(Host *host, const char *name);
+
 /* A path in the service's runtime directory. The caller frees it. */
 char *host_runtime_file(Host *host, const char *name);
 

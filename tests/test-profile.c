@@ -725,7 +725,8 @@ test_descriptions(void)
     };
 
     for (gsize i = 0; i < G_N_ELEMENTS(descriptions); i++) {
-        g_test_message("“%s”", descriptions[i].description);
+        g_autofree char *shown = g_strescape(descriptions[i].description, NULL);
+        g_test_message("“%s”", shown);
         g_assert_cmpuint(vgpu_description_framebuffer_mib(descriptions[i].description), ==,
                          descriptions[i].size_mib);
         g_assert_cmpuint(vgpu_description_max_instance(descriptions[i].description), ==,

@@ -242,7 +242,7 @@ static void
 start_armed(Fixture *fixture, guint step, char **ret_arm)
 {
     g_autofree char *after = g_strdup_printf("%u", step);
-    char *arm = host_runtime_file(fixture->host, "../armed");
+    char *arm = host_file(fixture->host, "armed");
 
     g_unlink(arm);
     host_set_environment(fixture->host, "KILL_ARMED", arm);
