@@ -7,6 +7,7 @@
 #include "monitor.h"
 #include "owners.h"
 #include "service.h"
+#include "sleep.h"
 #include "store.h"
 #include "worker.h"
 
@@ -164,6 +165,7 @@ serve(const char *config_path, int *ret_code, GError **error)
     g_autoptr(VgpuOwners) owners = NULL;
     g_autoptr(VgpuBroker) broker = NULL;
     g_autoptr(VgpuMonitor) monitor = NULL;
+    g_autoptr(VgpuSleep) sleep = NULL;
     Daemon daemon = {0};
     int r;
 
@@ -181,7 +183,8 @@ serve(const char *config_path, int *ret_code, GError **error)
         return FALSE;
     owners = vgpu_owners_new(bus, vgpu_service_vanished, service);
     broker = vgpu_broker_new(config, store, owners, worker, event, bus_id, &vgpu_service_hooks, service);
-    vgpu_service_start(service, owners, broker);
+    sleep = vgpu_sleep_new(bus, config->inhibit_sleep, on_devices_changed, broker);
+    vgpu_service_start(service, owners, broker, sleep);
     r = sd_bus_request_name(bus, VGPU_BUS_NAME, 0);
     if (r < 0)
         return fail(r, "the name " VGPU_BUS_NAME " cannot be had", error);

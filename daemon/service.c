@@ -33,6 +33,7 @@ struct _VgpuService {
     VgpuAuthority *authority;
     VgpuOwners *owners;
     VgpuBroker *broker;
+    VgpuSleep *sleep;
     guint max_pending;
     GPtrArray *calls; /* of Call, borrowed: each frees itself when its last step is done */
     gboolean stopped;
@@ -139,6 +140,12 @@ perform(Call *call)
 
     switch (call->kind) {
     case CALL_ASSIGN:
+        if (vgpu_sleep_is_near(call->service->sleep)) {
+            g_set_error(&error, VGPU_ERROR, VGPU_ERROR_BUSY,
+                        "the host prepares to sleep: try again when it is awake");
+            refuse(call, error);
+            break;
+        }
         vgpu_broker_assign(broker, call->caller, call->request, on_broker_done, call);
         break;
     case CALL_PLAN:
@@ -441,6 +448,25 @@ replace(GVariant **last, GVariant *now)
     return !old || !g_variant_equal(old, now);
 }
 
+/* Names what would be lost. */
+static void
+block_sleep(VgpuService *service)
+{
+    g_autoptr(GString) why = g_string_new(NULL);
+
+    for (gsize i = 0; i < g_variant_n_children(service->assignments); i++) {
+        g_autoptr(GVariant) row = g_variant_get_child_value(service->assignments, i);
+        const char *profile = "";
+        const char *device = "";
+
+        g_variant_lookup(row, "Profile", "&s", &profile);
+        g_variant_lookup(row, "Device", "&s", &device);
+        g_string_append_printf(why, "%s%s on %s", i > 0 ? ", " : "vGPUs do not survive sleep: ", profile,
+                               device);
+    }
+    vgpu_sleep_block(service->sleep, why->len > 0 ? why->str : NULL);
+}
+
 /* Compares what the properties say with what the bus was told, and signals what differs. */
 static gboolean
 on_emit(gpointer user_data)
@@ -466,8 +492,10 @@ on_emit(gpointer user_data)
         changed[n++] = "Profiles";
     if (replace(&service->gpus, vgpu_describe_gpus(&host)))
         changed[n++] = "GPUs";
-    if (replace(&service->assignments, vgpu_describe_assignments(host.assignments)))
+    if (replace(&service->assignments, vgpu_describe_assignments(host.assignments))) {
         changed[n++] = "Assignments";
+        block_sleep(service);
+    }
     if (n > 0 && !first)
         sd_bus_emit_properties_changed_strv(service->bus, VGPU_OBJECT_PATH, VGPU_INTERFACE, (char **)changed);
     return G_SOURCE_REMOVE;
@@ -530,10 +558,11 @@ vgpu_service_free(VgpuService *service)
 }
 
 void
-vgpu_service_start(VgpuService *service, VgpuOwners *owners, VgpuBroker *broker)
+vgpu_service_start(VgpuService *service, VgpuOwners *owners, VgpuBroker *broker, VgpuSleep *sleep)
 {
     service->owners = owners;
     service->broker = broker;
+    service->sleep = sleep;
 }
 
 void

@@ -4,6 +4,7 @@
 #include "authority.h"
 #include "broker.h"
 #include "owners.h"
+#include "sleep.h"
 
 #include <systemd/sd-bus.h>
 
@@ -21,7 +22,7 @@ void vgpu_service_free(VgpuService *service);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(VgpuService, vgpu_service_free)
 
 /* Gives the rooms below; calls are answered from now on. */
-void vgpu_service_start(VgpuService *service, VgpuOwners *owners, VgpuBroker *broker);
+void vgpu_service_start(VgpuService *service, VgpuOwners *owners, VgpuBroker *broker, VgpuSleep *sleep);
 
 /* Answers all pending calls with an error; new ones are refused. */
 void vgpu_service_stop(VgpuService *service);

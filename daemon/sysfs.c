@@ -112,7 +112,12 @@ vgpu_dir_open_for_write(const VgpuDir *dir, const char *name, GError **error)
     /* O_TRUNC means nothing to sysfs; to a plain file in its place it means that no old text stays behind. */
     int fd = openat(dir->fd, name, O_WRONLY | O_TRUNC | O_CLOEXEC);
 
-    if (fd < 0)
+    if (fd < 0 && errno == EROFS)
+        g_set_error(error, VGPU_SYSFS_ERROR, EROFS,
+                    "%s/%s: /sys is read-only here (does the unit have ReadWritePaths=/sys/devices, and no "
+                    "ProtectKernelTunables=?)",
+                    dir->path, name);
+    else if (fd < 0)
         vgpu_dir_set_error(error, dir, name, errno);
     return fd;
 }

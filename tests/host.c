@@ -308,6 +308,12 @@ host_stop(Host *host, int signal_number)
     return host_wait(host);
 }
 
+GDBusConnection *
+host_connect(Host *host)
+{
+    return connect_as(host, 0);
+}
+
 pid_t
 host_pid(Host *host)
 {

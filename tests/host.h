@@ -48,6 +48,9 @@ pid_t host_pid(Host *host);
 /* What the service has logged since the host was made, for people. The caller frees it. */
 char *host_log(Host *host);
 
+/* Another connection of root, for a test that plays a service. The caller unrefs it. */
+GDBusConnection *host_connect(Host *host);
+
 /* SIGKILL to the bus. */
 void host_kill_bus(Host *host);
 
