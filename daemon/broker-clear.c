@@ -58,6 +58,22 @@ finish(Clear *clear, const VgpuAssignment *assignment, const GError *error)
     clear_free(clear);
 }
 
+static void
+set_busy(GError **error, const VgpuAssignment *assignment)
+{
+    g_set_error(error, VGPU_ERROR, VGPU_ERROR_BUSY, "another operation on %s is under way: try again later",
+                vgpu_assignment_device_name(assignment));
+}
+
+static void
+finish_busy(Clear *clear, const VgpuAssignment *assignment)
+{
+    g_autoptr(GError) error = NULL;
+
+    set_busy(&error, assignment);
+    finish(clear, NULL, error);
+}
+
 VgpuEnding
 broker_own_ending(const VgpuAssignment *assignment)
 {
@@ -370,20 +386,31 @@ on_taken(gpointer data, gpointer user_data)
 {
     Clear *clear = data;
     VgpuAssignment *assignment = vgpu_assignments_get(clear->broker->assignments, clear->id);
+    gboolean has_owner;
 
+    broker_guard(clear->broker, assignment)->taking = NULL;
     if (clear->broker->stopped) {
-        clear_free(clear); /* nothing has changed; whoever asked was told that the service stops */
+        /* Nothing has changed. */
+        finish_busy(clear, assignment);
         return;
     }
-    if (clear->take) {
+    has_owner = !assignment->owner_gone &&
+                (assignment->state == VGPU_STATE_ASSIGNED || assignment->state == VGPU_STATE_IN_USE);
+    if (clear->take && (clear->done || !has_owner)) {
         clear_what_is_taken(clear, assignment);
         return;
     }
     assignment->busy = FALSE;
-    if (clear->lost)
+    if (clear->take) {
+        /* Adopted meanwhile: there is no reason to clear it any more. */
+        g_clear_pointer(&clear->take, vgpu_take_free);
+        broker_watch(clear->broker, assignment);
+        finish(clear, assignment, NULL);
+    } else if (clear->lost) {
         lose(clear, assignment);
-    else
+    } else {
         give_back(clear, assignment, VGPU_EVENT_FOUND_OPEN);
+    }
 }
 
 static Clear *
@@ -409,17 +436,25 @@ broker_clear(VgpuBroker *broker, VgpuAssignment *assignment, VgpuEnding ending, 
              gpointer user_data)
 {
     g_autoptr(GError) error = NULL;
+    Guard *guard = broker_guard(broker, assignment);
+    Clear *clear = guard->taking;
 
+    if (clear && done && !broker->stopped) {
+        guard->taking = NULL;
+        clear->done = done;
+        clear->user_data = user_data;
+        clear->ending = ending;
+        return;
+    }
     if (assignment->busy || broker->stopped) {
-        g_set_error(&error, VGPU_ERROR, VGPU_ERROR_BUSY,
-                    "another operation on %s is under way: try again later",
-                    vgpu_assignment_device_name(assignment));
+        set_busy(&error, assignment);
         if (done)
             done(NULL, error, user_data);
         return;
     }
-    vgpu_worker_run(broker->worker, NULL, take_job, clear_new(broker, assignment, ending, done, user_data),
-                    on_taken, NULL);
+    clear = clear_new(broker, assignment, ending, done, user_data);
+    guard->taking = done ? NULL : clear;
+    vgpu_worker_run(broker->worker, NULL, take_job, clear, on_taken, NULL);
 }
 
 void

@@ -35,6 +35,7 @@ typedef struct {
     guint timer;      /* of the next try to clear it */
     guint pause_ms;   /* before that try */
     gboolean closed;  /* a close was seen while an operation was under way */
+    gpointer taking;  /* a try to take it that nobody asked for: others may join it, or call it off */
 } Guard;
 
 /* The record's guard, made when missing. */

@@ -352,7 +352,7 @@ vgpu_broker_adopt(VgpuBroker *broker, const char *id, const VgpuCaller *caller, 
         return NULL;
     if (assignment->uid != caller->uid && vgpu_broker_is_at_limit(broker, caller->uid, error))
         return NULL;
-    if (assignment->busy) {
+    if (assignment->busy && !broker_guard(broker, assignment)->taking) {
         g_set_error(error, VGPU_ERROR, VGPU_ERROR_BUSY,
                     "another operation on %s is under way: try again later",
                     vgpu_assignment_device_name(assignment));

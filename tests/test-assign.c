@@ -12,8 +12,8 @@
 #define VF "0000:3b:00.4"
 #define UUID "c1b7b4a4-4c1b-4f5d-9d2e-6a5f0c3e7a11"
 
-/* Two L40S (of as many virtual functions as the test says, 32 by default) and one T4, the service, and a client of
- * root. */
+/* Two L40S (of as many virtual functions as the test says, 32 by default) and one T4, the service, and a
+ * client of root. */
 typedef struct {
     Host *host;
     Bed *bed;
@@ -522,7 +522,8 @@ test_hundred_clients(Fixture *fixture, gconstpointer data)
     g_autofree char *first = client_must_assign(fixture->client, "L40S-2Q", NULL, NULL);
     guint fds, rules;
 
-    g_assert_true(client_release(fixture->client, first, NULL)); /* from now on the journal's socket is open */
+    g_assert_true(
+        client_release(fixture->client, first, NULL)); /* from now on the journal's socket is open */
     fds = host_fds(fixture->host);
     rules = host_match_rules(fixture->host);
     for (guint i = 0; i < 100; i++) {
