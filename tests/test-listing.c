@@ -390,6 +390,46 @@ test_introspection_agrees(void)
     g_assert_cmpstr(first->str, ==, second->str);
 }
 
+/* Every member and every error has its words in the manual page. */
+static void
+test_manual_page(void)
+{
+    g_autofree char *documented = NULL;
+    g_autofree char *manual = NULL;
+    g_autoptr(GDBusNodeInfo) node = NULL;
+    GDBusInterfaceInfo *info;
+    static const char *const errors[] = {"NoFramework", "UnknownProfile", "NoCapacity", "UnknownAssignment",
+                                         "InUse",       "UsageUnknown",   "Busy",       "DeviceFailed"};
+
+    g_assert_true(g_file_get_contents(TEST_XML, &documented, NULL, NULL));
+    g_assert_true(g_file_get_contents(TEST_MANUAL, &manual, NULL, NULL));
+    node = g_dbus_node_info_new_for_xml(documented, NULL);
+    info = g_dbus_node_info_lookup_interface(node, "org.hypeman.VGPU1");
+    for (GDBusPropertyInfo **p = info->properties; *p; p++) {
+        g_autofree char *heading = g_strdup_printf(".B %s \\fR(%s)\n", (*p)->name, (*p)->signature);
+        g_assert_nonnull(strstr(manual, heading));
+    }
+    for (GDBusMethodInfo **m = info->methods; *m; m++) {
+        GString *heading = g_string_new(NULL);
+        g_autofree char *text = NULL;
+
+        g_string_append_printf(heading, ".B %s \\fR(", (*m)->name);
+        for (GDBusArgInfo **arg = (*m)->in_args; *arg; arg++)
+            g_string_append_printf(heading, "%s%s %s", arg == (*m)->in_args ? "" : ", ", (*arg)->signature,
+                                   (*arg)->name);
+        for (GDBusArgInfo **arg = (*m)->out_args; arg && *arg; arg++)
+            g_string_append_printf(heading, "%s%s %s", arg == (*m)->out_args ? ") → (" : ", ",
+                                   (*arg)->signature, (*arg)->name);
+        g_string_append(heading, ")\n");
+        text = g_string_free(heading, FALSE);
+        g_assert_nonnull(strstr(manual, text));
+    }
+    for (GDBusSignalInfo **signal = info->signals; *signal; signal++)
+        g_assert_nonnull(strstr(manual, (*signal)->name));
+    for (gsize i = 0; i < G_N_ELEMENTS(errors); i++)
+        g_assert_nonnull(strstr(manual, errors[i]));
+}
+
 static void
 test_set_is_refused(void)
 {
@@ -454,6 +494,7 @@ run(int argc, char **argv)
     g_test_add_func("/listing/catalogue/odd-texts-are-read", test_odd_catalogues);
     g_test_add_func("/listing/catalogue/header-only-is-no-capacity", test_header_only);
     g_test_add_func("/listing/introspection/agrees-with-the-xml", test_introspection_agrees);
+    g_test_add_func("/listing/introspection/manual-page-has-every-member", test_manual_page);
     g_test_add_func("/listing/properties/every-set-is-refused", test_set_is_refused);
     g_test_add_func("/listing/signals/own-change", test_change_is_signalled);
     g_test_add_func("/listing/signals/foreign-change-that-a-read-notices", test_foreign_change_is_signalled);
