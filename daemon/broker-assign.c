@@ -82,7 +82,7 @@ set_no_capacity(const VgpuRequest *request, const char *name, GHashTable *reason
     g_autofree char *why = NULL;
 
     for (GList *card = cards; card; card = card->next)
-        g_string_append_printf(text, "%s%s %s", card->prev ? "; " : "", (char *)card->data,
+        g_string_append_printf(text, "%s%s: %s", card->prev ? "; " : "", (char *)card->data,
                                (char *)g_hash_table_lookup(reasons, card->data));
     why = g_string_free(text, FALSE);
     g_set_error(error, VGPU_ERROR, VGPU_ERROR_NO_CAPACITY, "there is no room for %s now: %s",
@@ -489,6 +489,7 @@ vgpu_broker_check(VgpuBroker *broker, const VgpuRequest *request, char **ret_nam
 
     if (!vgpu_broker_look(broker, FALSE, &host, error))
         return FALSE;
+    vgpu_broker_want_names(broker);
     name = vgpu_placement_resolve(&host, request->profile, &unknown);
     if (unknown) {
         g_propagate_error(error, g_steal_pointer(&unknown));
@@ -529,5 +530,5 @@ vgpu_broker_plan(VgpuBroker *broker, const VgpuRequest *request, GError **error)
         return NULL;
     found =
         vgpu_placement_choose(&host, request, name, configured_policy(broker), NULL, &candidate, &reasons);
-    return vgpu_describe_plan(&host, found ? &candidate : NULL, reasons);
+    return vgpu_describe_plan(&host, request, name, found ? &candidate : NULL, reasons);
 }

@@ -220,6 +220,7 @@ give_back(Clear *clear, VgpuAssignment *assignment, VgpuEvent event)
     VgpuBroker *broker = clear->broker;
     Guard *guard = broker_guard(broker, assignment);
     g_autoptr(GError) error = g_steal_pointer(&clear->error);
+    VgpuState before = assignment->state;
     VgpuDuty duty;
 
     if (assignment->foreign) {
@@ -232,7 +233,7 @@ give_back(Clear *clear, VgpuAssignment *assignment, VgpuEvent event)
     assignment->holders = g_steal_pointer(&clear->holders);
     if (guard->watch)
         vgpu_watch_set_holders(guard->watch, (const char *const *)assignment->holders);
-    if (assignment->state == VGPU_STATE_LINGERING && guard->pause_ms == 0)
+    if (assignment->state == VGPU_STATE_LINGERING && before != VGPU_STATE_LINGERING)
         vgpu_journal_change(VGPU_MESSAGE_LINGERING, assignment, error->message, NULL);
     if (assignment->state == VGPU_STATE_IN_USE || assignment->state == VGPU_STATE_ASSIGNED) {
         g_autoptr(GError) denied = NULL;
@@ -245,7 +246,8 @@ give_back(Clear *clear, VgpuAssignment *assignment, VgpuEvent event)
     if (guard->closed && assignment->state != VGPU_STATE_RELEASING)
         guard->pause_ms = 0;
     /* With an owner nobody waits for the close: it is only shown. */
-    if (duty == VGPU_DUTY_CLEAR_LATER && assignment->state != VGPU_STATE_IN_USE)
+    if ((duty == VGPU_DUTY_CLEAR_LATER && assignment->state != VGPU_STATE_IN_USE) ||
+        (assignment->state == VGPU_STATE_FAILED && assignment->may_repeat))
         broker_clear_later(broker, assignment);
     else if (guard->closed && assignment->state == VGPU_STATE_IN_USE)
         vgpu_assignment_event(assignment, VGPU_EVENT_CLOSED, NULL);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "broker.h"
+#include "names.h"
 #include "usage.h"
 
 /* What the files of the broker share. broker.c looks at the host and keeps the records, broker-assign.c gives
@@ -17,7 +18,7 @@ struct _VgpuBroker {
     gpointer user_data;
 
     VgpuAssignments *assignments;
-    VgpuMemory *memory;
+    VgpuNames *names;
     VgpuInventory *inventory; /* of the last scan; NULL before the first */
     gint64 scanned;           /* monotonic µs; 0: stale */
     GHashTable *guards;       /* id -> Guard */

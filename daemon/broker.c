@@ -22,6 +22,24 @@ guard_free(gpointer data)
     g_free(guard);
 }
 
+void
+vgpu_broker_want_names(VgpuBroker *broker)
+{
+    if (broker->inventory)
+        vgpu_names_want(broker->names, broker->inventory);
+}
+
+/* NVML has answered: what the properties say may be more now. */
+static void
+on_told(gboolean again, gpointer user_data)
+{
+    VgpuBroker *broker = user_data;
+
+    broker_changed(broker);
+    if (again)
+        vgpu_broker_want_names(broker);
+}
+
 VgpuBroker *
 vgpu_broker_new(const VgpuConfig *config, VgpuStore *store, VgpuOwners *owners, VgpuWorker *worker,
                 sd_event *event, const char *bus_id, const VgpuBrokerHooks *hooks, gpointer user_data)
@@ -37,7 +55,7 @@ vgpu_broker_new(const VgpuConfig *config, VgpuStore *store, VgpuOwners *owners, 
     broker->hooks = hooks;
     broker->user_data = user_data;
     broker->assignments = vgpu_assignments_new();
-    broker->memory = vgpu_memory_new();
+    broker->names = vgpu_names_new(vgpu_store_directory(store), vgpu_store_boot_id(store), on_told, broker);
     broker->seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
     broker->settling = g_ptr_array_new();
     broker->guards = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, guard_free);
@@ -52,7 +70,7 @@ vgpu_broker_free(VgpuBroker *broker)
     g_hash_table_unref(broker->seen);
     g_ptr_array_unref(broker->settling);
     g_clear_pointer(&broker->inventory, vgpu_inventory_free);
-    vgpu_memory_free(broker->memory);
+    vgpu_names_free(broker->names);
     vgpu_assignments_free(broker->assignments);
     g_free(broker->bus_id);
     sd_event_unref(broker->event);
@@ -89,7 +107,7 @@ scan(VgpuBroker *broker, GError **error)
 
     if (!inventory)
         return FALSE;
-    vgpu_memory_learn(broker->memory, inventory);
+    vgpu_names_learn(broker->names, inventory, broker->assignments);
     g_clear_pointer(&broker->inventory, vgpu_inventory_free);
     broker->inventory = g_steal_pointer(&inventory);
     broker->scanned = g_get_monotonic_time();
@@ -100,7 +118,7 @@ scan(VgpuBroker *broker, GError **error)
 gboolean
 vgpu_broker_last_look(VgpuBroker *broker, VgpuHost *ret_host)
 {
-    *ret_host = (VgpuHost){broker->inventory, broker->memory, broker->assignments};
+    *ret_host = (VgpuHost){broker->inventory, vgpu_names_memory(broker->names), broker->assignments};
     return broker->inventory != NULL;
 }
 
@@ -165,6 +183,64 @@ broker_guard(VgpuBroker *broker, const VgpuAssignment *assignment)
     return guard;
 }
 
+/* Who has a device open, for people. */
+typedef struct {
+    VgpuBroker *broker;
+    char *id;
+    char *nodes[3];
+    char **holders;
+} HolderScan;
+
+static void
+holders_job(VgpuJob *job, gpointer data)
+{
+    HolderScan *look = data;
+
+    look->holders = vgpu_usage_holders((const char *const *)look->nodes, NULL);
+}
+
+static void
+on_holders(gpointer data, gpointer user_data)
+{
+    HolderScan *look = data;
+    VgpuAssignment *assignment = vgpu_assignments_get(look->broker->assignments, look->id);
+    gboolean missed = GPOINTER_TO_INT(user_data);
+
+    if (assignment && !assignment->busy &&
+        (assignment->state == VGPU_STATE_IN_USE || (missed && assignment->state == VGPU_STATE_ASSIGNED))) {
+        Guard *guard = broker_guard(look->broker, assignment);
+
+        if (missed)
+            vgpu_assignment_event(assignment, look->holders[0] ? VGPU_EVENT_OPENED : VGPU_EVENT_CLOSED, NULL);
+        g_strfreev(assignment->holders);
+        assignment->holders = g_steal_pointer(&look->holders);
+        if (guard->watch)
+            vgpu_watch_set_holders(guard->watch, (const char *const *)assignment->holders);
+        look->broker->hooks->changed(look->broker->user_data);
+    }
+    g_strfreev(look->holders);
+    g_free(look->nodes[0]);
+    g_free(look->nodes[1]);
+    g_free(look->id);
+    g_free(look);
+}
+
+/* @missed: opens and closes may have been missed, so what is found says what is shown. */
+static void
+look_for_holders(VgpuBroker *broker, const VgpuAssignment *assignment, gboolean missed)
+{
+    HolderScan *look = g_new0(HolderScan, 1);
+    guint n = 0;
+
+    look->broker = broker;
+    look->id = g_strdup(assignment->id);
+    if (assignment->device->group_node)
+        look->nodes[n++] = g_strdup(assignment->device->group_node);
+    if (assignment->device->device_node)
+        look->nodes[n] = g_strdup(assignment->device->device_node);
+    vgpu_worker_run(broker->worker, NULL, holders_job, look, on_holders, GINT_TO_POINTER(missed));
+}
+
 static void
 on_opened_or_closed(VgpuWatchEvent event, gpointer user_data)
 {
@@ -184,6 +260,8 @@ on_opened_or_closed(VgpuWatchEvent event, gpointer user_data)
         g_clear_pointer(&assignment->holders, g_strfreev);
     if (assignment->state != before)
         broker->hooks->changed(broker->user_data);
+    if (assignment->state != before && assignment->state == VGPU_STATE_IN_USE)
+        look_for_holders(broker, assignment, FALSE);
     if (duty == VGPU_DUTY_CLEAR) {
         guard->pause_ms = 0; /* a new event starts the pauses over */
         broker_clear(broker, assignment, broker_own_ending(assignment), NULL, NULL);
@@ -448,16 +526,42 @@ vgpu_broker_rescan(VgpuBroker *broker)
     }
 }
 
-static void
-on_owner_identified(VgpuCaller *caller, gpointer user_data)
+static void ask_for_owner(Guard *question);
+
+static gboolean
+on_ask_again(gpointer user_data)
 {
-    Guard *question = user_data; /* only broker and id are used */
+    ask_for_owner(user_data);
+    return G_SOURCE_REMOVE;
+}
+
+static void
+on_owner_identified(VgpuCaller *caller, gboolean gone, gpointer user_data)
+{
+    Guard *question = user_data;
+    VgpuAssignment *assignment = vgpu_assignments_get(question->broker->assignments, question->id);
+    gboolean known = caller || gone;
+
+    g_clear_pointer(&caller, vgpu_caller_free);
+    if (!known && assignment) {
+        g_timeout_add_seconds(1, on_ask_again, question); /* silence is not an absence */
+        return;
+    }
+    if (gone && assignment && !assignment->owner_gone)
+        vgpu_broker_owner_vanished(question->broker, assignment->owner);
+    guard_free(question);
+}
+
+/* Whether the owner of a record is still there. @question has only broker and id; it is freed with the
+ * answer. */
+static void
+ask_for_owner(Guard *question)
+{
     VgpuAssignment *assignment = vgpu_assignments_get(question->broker->assignments, question->id);
 
-    if (!caller && assignment && !assignment->owner_gone)
-        vgpu_broker_owner_vanished(question->broker, assignment->owner);
-    g_clear_pointer(&caller, vgpu_caller_free);
-    guard_free(question);
+    if (!assignment || question->broker->stopped ||
+        vgpu_owners_identify(question->broker->owners, assignment->owner, on_owner_identified, question) < 0)
+        guard_free(question);
 }
 
 /* Takes up one record of an earlier run. */
@@ -479,7 +583,7 @@ take_up(VgpuBroker *broker, VgpuAssignment *assignment, gboolean same_bus)
             broker_clear_later(broker, assignment);
         return;
     default:
-        break;
+        look_for_holders(broker, assignment, TRUE);
     }
     if (!same_bus) {
         vgpu_broker_owner_vanished(broker, assignment->owner);
@@ -488,8 +592,7 @@ take_up(VgpuBroker *broker, VgpuAssignment *assignment, gboolean same_bus)
     question = g_new0(Guard, 1);
     question->broker = broker;
     question->id = g_strdup(assignment->id);
-    if (vgpu_owners_identify(broker->owners, assignment->owner, on_owner_identified, question) < 0)
-        guard_free(question);
+    ask_for_owner(question);
 }
 
 void
@@ -522,5 +625,6 @@ void
 vgpu_broker_stop(VgpuBroker *broker)
 {
     broker->stopped = TRUE;
+    vgpu_names_stop(broker->names);
     vgpu_worker_stop(broker->worker);
 }

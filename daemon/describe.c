@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "describe.h"
 
-#include "profile.h"
-
-#include <string.h>
-
 static void
 add_string(GVariantBuilder *row, const char *key, const char *value)
 {
@@ -25,17 +21,6 @@ add_count(GVariantBuilder *row, const char *key, guint count)
     g_variant_builder_add(row, "{sv}", key, g_variant_new_uint32(count));
 }
 
-static const VgpuType *
-find_type(const GPtrArray *types, const char *name)
-{
-    for (guint i = 0; types && i < types->len; i++) {
-        const VgpuType *type = g_ptr_array_index(types, i);
-        if (strcmp(type->name, name) == 0)
-            return type;
-    }
-    return NULL;
-}
-
 static GVariant *
 describe_profile(const VgpuHost *host, const char *name)
 {
@@ -44,25 +29,31 @@ describe_profile(const VgpuHost *host, const char *name)
     g_auto(GStrv) addresses = NULL;
     guint64 framebuffer = 0;
     guint available = 0;
+    guint remaining = 0;
+    gboolean counted = TRUE;
 
     for (guint i = 0; i < host->inventory->cards->len; i++) {
         const VgpuCard *card = g_ptr_array_index(host->inventory->cards, i);
-        const VgpuType *known = find_type(vgpu_memory_types(host->memory, card->address), name);
+        const VgpuType *known = vgpu_capacity_find_type(vgpu_memory_types(host->memory, card->address), name);
+        guint on_card;
 
         if (!known)
             continue;
         g_strv_builder_add(cards, card->address);
         if (framebuffer == 0)
             framebuffer = known->framebuffer_mib;
-        for (guint j = 0; j < card->slots->len; j++) {
-            const VgpuType *offer = vgpu_placement_offer(host, g_ptr_array_index(card->slots, j), TRUE, name);
-            available += offer ? offer->available : 0;
-        }
+        available += vgpu_capacity_available(host, card, name);
+        if (vgpu_capacity_remaining(host, card, NULL, TRUE, name, &on_card))
+            remaining += on_card;
+        else
+            counted = FALSE;
     }
     addresses = g_strv_builder_end(cards);
     add_string(&row, "Name", name);
     add_size(&row, "FramebufferMiB", framebuffer);
     add_count(&row, "Available", available);
+    if (counted)
+        add_count(&row, "Remaining", remaining);
     g_variant_builder_add(&row, "{sv}", "GPUs", g_variant_new_strv((const char *const *)addresses, -1));
     return g_variant_builder_end(&row);
 }
@@ -94,50 +85,30 @@ describe_device(const VgpuHost *host, const VgpuDevice *device)
     return g_variant_builder_end(&row);
 }
 
-/* Places for vGPUs that @slot has in all, and that it can give out now. */
-static void
-count_slot(const VgpuHost *host, const VgpuSlot *slot, guint *slots, guint *free_slots)
-{
-    gboolean offered = vgpu_placement_can_offer(host, slot, TRUE, NULL);
-    guint most = 0;
-
-    if (!slot->multiple) {
-        *slots += 1;
-        *free_slots += offered;
-        return;
-    }
-    for (guint i = 0; i < slot->types->len; i++) {
-        const VgpuType *type = g_ptr_array_index(slot->types, i);
-        most = MAX(most, type->available);
-    }
-    *slots += slot->devices->len + most;
-    *free_slots += offered ? most : 0;
-}
-
 static GVariant *
 describe_card(const VgpuHost *host, const VgpuCard *card)
 {
     GVariantBuilder row = G_VARIANT_BUILDER_INIT(G_VARIANT_TYPE_VARDICT);
     GVariantBuilder occupied = G_VARIANT_BUILDER_INIT(G_VARIANT_TYPE("aa{sv}"));
-    guint slots = 0;
-    guint free_slots = 0;
-    guint64 load;
+    guint slots, free_slots;
+    guint64 assigned;
 
     for (guint i = 0; i < card->slots->len; i++) {
         const VgpuSlot *slot = g_ptr_array_index(card->slots, i);
 
-        count_slot(host, slot, &slots, &free_slots);
         for (guint j = 0; j < slot->devices->len; j++)
             g_variant_builder_add_value(&occupied,
                                         describe_device(host, g_ptr_array_index(slot->devices, j)));
     }
+    vgpu_capacity_slots(host, card, &slots, &free_slots);
     add_string(&row, "Address", card->address);
     add_string(&row, "Name", card->name);
     add_string(&row, "Framework", card->framework ? card->framework->name : NULL);
     if (card->numa_node >= 0)
         g_variant_builder_add(&row, "{sv}", "NumaNode", g_variant_new_int32(card->numa_node));
-    if (vgpu_placement_load(card, &load))
-        g_variant_builder_add(&row, "{sv}", "FramebufferAssignedMiB", g_variant_new_uint64(load));
+    add_size(&row, "FramebufferMiB", vgpu_memory_framebuffer(host->memory, card->address));
+    if (vgpu_capacity_assigned(card, &assigned))
+        g_variant_builder_add(&row, "{sv}", "FramebufferAssignedMiB", g_variant_new_uint64(assigned));
     add_count(&row, "Slots", slots);
     add_count(&row, "SlotsFree", free_slots);
     add_string(&row, "Reason", card->reason);
@@ -204,16 +175,20 @@ vgpu_describe_assignments(VgpuAssignments *assignments)
 }
 
 GVariant *
-vgpu_describe_plan(const VgpuHost *host, const VgpuCandidate *candidate, GHashTable *reasons)
+vgpu_describe_plan(const VgpuHost *host, const VgpuRequest *request, const char *name,
+                   const VgpuCandidate *candidate, GHashTable *reasons)
 {
     GVariantBuilder row = G_VARIANT_BUILDER_INIT(G_VARIANT_TYPE_VARDICT);
     GVariantBuilder sentences = G_VARIANT_BUILDER_INIT(G_VARIANT_TYPE("a{ss}"));
     GHashTableIter iter;
     gpointer card, sentence;
+    guint remaining;
 
     if (candidate) {
         add_string(&row, "Device", candidate->slot->address);
         add_string(&row, "GPU", candidate->card->address);
+        if (vgpu_placement_remaining(host, request, name, &remaining))
+            add_count(&row, "Remaining", remaining);
         g_variant_builder_clear(&sentences);
         return g_variant_builder_end(&row);
     }

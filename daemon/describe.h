@@ -16,5 +16,7 @@ GVariant *vgpu_describe_assignments(VgpuAssignments *assignments);
 /* a{sv} */
 GVariant *vgpu_describe_assignment(const VgpuAssignment *assignment);
 
-/* The answer of Plan, a{sv}: @candidate, or with NULL the @reasons (card -> sentence). */
-GVariant *vgpu_describe_plan(const VgpuHost *host, const VgpuCandidate *candidate, GHashTable *reasons);
+/* The answer of Plan to @request for profile @name, a{sv}: @candidate, or with NULL the @reasons (card ->
+ * sentence). */
+GVariant *vgpu_describe_plan(const VgpuHost *host, const VgpuRequest *request, const char *name,
+                             const VgpuCandidate *candidate, GHashTable *reasons);

@@ -67,6 +67,12 @@ vgpu_framework_by_name(const char *name)
     return NULL;
 }
 
+char *
+vgpu_framework_type_id(const VgpuFramework *framework, guint32 number)
+{
+    return g_strdup_printf("%s%u", framework->type_prefix, number);
+}
+
 const VgpuFramework *
 vgpu_framework_probe(const VgpuDir *slot)
 {

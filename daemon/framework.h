@@ -34,15 +34,16 @@ typedef struct {
 /* A place for vGPUs: a virtual function, or an mdev parent. */
 typedef struct {
     const VgpuFramework *framework;
-    char *address;       /* as the kernel spells it: 0000:3b:00.4 */
-    GPtrArray *types;    /* of VgpuType: what it would take now */
-    GPtrArray *devices;  /* of VgpuDevice: what is on it */
-    gboolean multiple;   /* a card that is itself the parent and takes several */
-    int iommu_group;     /* of a virtual function, -1 when it has none */
-    gboolean noiommu;    /* its group has no IOMMU behind it */
-    char **group_others; /* other devices of its IOMMU group */
-    char *error;         /* why it could not be read, else NULL */
-    guint64 inode;       /* of its directory */
+    char *address;            /* as the kernel spells it: 0000:3b:00.4 */
+    GPtrArray *types;         /* of VgpuType: what it would take now */
+    GPtrArray *devices;       /* of VgpuDevice: what is on it */
+    gboolean multiple;        /* a card that is itself the parent and takes several */
+    int iommu_group;          /* of a virtual function, -1 when it has none */
+    gboolean noiommu;         /* its group has no IOMMU behind it */
+    char **group_others;      /* other devices of its IOMMU group */
+    char *error;              /* why it could not be read, else NULL */
+    guint64 inode;            /* of its directory */
+    guint64 attributes_inode; /* of the directory that its driver made there */
 } VgpuSlot;
 
 /* One slot opened for a change: descriptors first, so that what is compared is what is written. */
@@ -68,7 +69,8 @@ typedef enum {
  * worker's thread, list in the main thread and never while a write on the slot is under way. Errors are of
  * VGPU_SYSFS_ERROR unless said otherwise. */
 struct _VgpuFramework {
-    const char *name; /* as the bus says it */
+    const char *name;       /* as the bus says it */
+    const char *attributes; /* the directory of a slot that comes and goes with the driver */
 
     /* Whether the device is a slot of this framework. */
     gboolean (*probe)(const VgpuDir *slot);
@@ -94,6 +96,9 @@ struct _VgpuFramework {
 
     /* Whether the IOMMU group is the slot's own and can be taken before the slot is set. */
     gboolean group_before_set;
+
+    /* What stands before a type's number in its id. */
+    const char *type_prefix;
 };
 
 extern const VgpuFramework vgpu_mdev;
@@ -101,6 +106,9 @@ extern const VgpuFramework vgpu_vendor_vfio;
 
 /* The framework with @name, NULL when there is none. */
 const VgpuFramework *vgpu_framework_by_name(const char *name);
+
+/* How @framework spells the id of NVIDIA's type @number. The caller frees it. */
+char *vgpu_framework_type_id(const VgpuFramework *framework, guint32 number);
 
 /* The framework of the device with directory @slot, NULL when it is no slot. */
 const VgpuFramework *vgpu_framework_probe(const VgpuDir *slot);

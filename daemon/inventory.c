@@ -10,6 +10,7 @@
 
 #define PCI_DEVICES "/sys/bus/pci/devices"
 #define MDEV_PARENTS "/sys/class/mdev_bus"
+#define VENDOR_NVIDIA "0x10de"
 
 typedef struct {
     VgpuInventory *inventory;
@@ -24,6 +25,8 @@ card_free(VgpuCard *card)
 {
     g_free(card->address);
     g_free(card->name);
+    g_free(card->modalias);
+    g_free(card->ids);
     g_ptr_array_unref(card->slots);
     g_free(card->reason);
     g_free(card);
@@ -237,7 +240,17 @@ is_nvidia_display(const VgpuDir *dir)
     g_autofree char *vendor = vgpu_dir_read_word(dir, "vendor", NULL);
     g_autofree char *class = vgpu_dir_read_word(dir, "class", NULL);
 
-    return g_strcmp0(vendor, "0x10de") == 0 && class && g_str_has_prefix(class, "0x03");
+    return g_strcmp0(vendor, VENDOR_NVIDIA) == 0 && class && g_str_has_prefix(class, "0x03");
+}
+
+/* A driver that was loaded anew makes this directory anew, and a new version of it may mean other types by
+ * the same ids; the device's own directory stays. */
+static guint64
+attributes_inode(const VgpuFramework *framework, const VgpuDir *dir)
+{
+    g_autoptr(VgpuDir) attributes = vgpu_dir_open_at(dir, framework->attributes, NULL);
+
+    return attributes ? attributes->inode : 0;
 }
 
 static void
@@ -255,6 +268,7 @@ scan_device(Scan *scan, const VgpuDir *dir, const char *address)
 
         slot = vgpu_slot_new(framework, address);
         slot->inode = dir->inode;
+        slot->attributes_inode = attributes_inode(framework, dir);
         g_ptr_array_add(card->slots, slot);
         scan_slot(scan, slot, dir);
     } else if (!physical && is_nvidia_display(dir)) {
@@ -324,6 +338,38 @@ reason_of(const VgpuDir *dir)
     return g_strdup("its driver offers no vGPUs");
 }
 
+/* The digits of `0x10de`; NULL when it is something else. */
+static const char *
+hex_digits(const char *word)
+{
+    if (!word || !g_str_has_prefix(word, "0x") || strlen(word) != 6 ||
+        strspn(word + 2, "0123456789abcdef") != 4)
+        return NULL;
+    return word + 2;
+}
+
+/* What other sources than /sys know the card by. */
+static void
+read_identity(VgpuCard *card, const VgpuDir *dir)
+{
+    g_autofree char *vendor_word = vgpu_dir_read_word(dir, "vendor", NULL);
+    g_autofree char *device_word = vgpu_dir_read_word(dir, "device", NULL);
+    g_autofree char *driver = vgpu_dir_link(dir, "driver", NULL);
+    const char *vendor = hex_digits(vendor_word);
+    const char *device = hex_digits(device_word);
+
+    if (!vendor || !device)
+        return;
+    card->ids = g_strdup_printf("%s:%s", vendor, device);
+    card->modalias = vgpu_dir_read_word(dir, "modalias", NULL);
+    if (!card->modalias) {
+        g_autofree char *upper_vendor = g_ascii_strup(vendor, -1);
+        g_autofree char *upper_device = g_ascii_strup(device, -1);
+        card->modalias = g_strdup_printf("pci:v0000%sd0000%s", upper_vendor, upper_device);
+    }
+    card->nvidia = strcmp(vendor_word, VENDOR_NVIDIA) == 0 && g_strcmp0(driver, "nvidia") == 0;
+}
+
 static void
 complete_card(VgpuCard *card)
 {
@@ -331,8 +377,10 @@ complete_card(VgpuCard *card)
     const VgpuSlot *broken = NULL;
     guint readable = 0;
 
-    if (dir)
+    if (dir) {
         card->numa_node = read_numa_node(dir);
+        read_identity(card, dir);
+    }
     g_ptr_array_sort(card->slots, compare_slots);
     name_devices(card);
     for (guint i = 0; i < card->slots->len; i++) {

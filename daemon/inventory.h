@@ -9,7 +9,10 @@
  * offers nothing. */
 typedef struct {
     char *address;
-    char *name;                     /* as people call it; NULL when unknown */
+    char *name;                     /* as people call it; the scan leaves it NULL */
+    char *modalias;                 /* for the hardware database; NULL when it is no PCI device */
+    char *ids;                      /* "10de:26b9", vendor and device; NULL as above */
+    gboolean nvidia;                /* NVIDIA's driver has it, so its library may know it */
     const VgpuFramework *framework; /* NULL when it offers nothing */
     int numa_node;                  /* -1 when the kernel says none */
     GPtrArray *slots;               /* of VgpuSlot, in numeric order */

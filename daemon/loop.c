@@ -36,9 +36,12 @@ static gboolean
 event_source_dispatch(GSource *source, GSourceFunc callback, gpointer user_data)
 {
     EventSource *self = (EventSource *)source;
+    int r = sd_event_get_state(self->event) == SD_EVENT_FINISHED ? 0 : sd_event_dispatch(self->event);
 
-    if (sd_event_get_state(self->event) != SD_EVENT_FINISHED && sd_event_dispatch(self->event) > 0)
+    if (r > 0)
         return G_SOURCE_CONTINUE;
+    if (r < 0)
+        g_warning("the event loop failed: %s", g_strerror(-r));
     if (sd_event_get_exit_code(self->event, self->code) < 0)
         *self->code = 1; /* the loop failed without anybody asking it to end */
     g_main_loop_quit(self->loop);

@@ -5,6 +5,7 @@
 #include "config.h"
 #include "loop.h"
 #include "monitor.h"
+#include "nvml.h"
 #include "owners.h"
 #include "service.h"
 #include "sleep.h"
@@ -14,9 +15,11 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <systemd/sd-id128.h>
 
 #define STOP_SECONDS 5
+#define NAME_SECONDS 2
 
 typedef struct {
     sd_event *event;
@@ -125,6 +128,21 @@ open_bus(sd_event *event, sd_bus **ret_bus, char **ret_bus_id, GError **error)
     return TRUE;
 }
 
+/* A child that was forked an instant before the last run was killed may still have that run's connection
+ * open. */
+static int
+request_name(sd_bus *bus)
+{
+    gint64 until = g_get_monotonic_time() + NAME_SECONDS * G_USEC_PER_SEC;
+    int r = sd_bus_request_name(bus, VGPU_BUS_NAME, 0);
+
+    while (r == -EEXIST && g_get_monotonic_time() < until) {
+        g_usleep(20 * 1000);
+        r = sd_bus_request_name(bus, VGPU_BUS_NAME, 0);
+    }
+    return r;
+}
+
 static void
 on_devices_changed(gpointer user_data)
 {
@@ -185,7 +203,7 @@ serve(const char *config_path, int *ret_code, GError **error)
     broker = vgpu_broker_new(config, store, owners, worker, event, bus_id, &vgpu_service_hooks, service);
     sleep = vgpu_sleep_new(bus, config->inhibit_sleep, on_devices_changed, broker);
     vgpu_service_start(service, owners, broker, sleep);
-    r = sd_bus_request_name(bus, VGPU_BUS_NAME, 0);
+    r = request_name(bus);
     if (r < 0)
         return fail(r, "the name " VGPU_BUS_NAME " cannot be had", error);
     monitor = vgpu_monitor_new(event, on_devices_changed, on_device_event, broker, error);
@@ -217,6 +235,8 @@ main(int argc, char **argv)
     g_autoptr(GError) error = NULL;
     int code = EXIT_FAILURE;
 
+    if (argc > 1 && strcmp(argv[1], VGPU_NVML_CHILD_ARGUMENT) == 0)
+        return vgpu_nvml_child_main(argc, argv);
     g_option_context_add_main_entries(context, entries, NULL);
     if (!g_option_context_parse(context, &argc, &argv, &error)) {
         g_printerr("hypeman-vgpud: %s\n", error->message);

@@ -193,6 +193,8 @@ mdev_device_path(const char *slot, const char *uuid)
 
 const VgpuFramework vgpu_mdev = {
     .name = "mdev",
+    .attributes = TYPES,
+    .type_prefix = "nvidia-",
     .probe = mdev_probe,
     .list = mdev_list,
     .open = mdev_open,

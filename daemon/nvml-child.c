@@ -180,7 +180,7 @@ vgpu_nvml_child_main(int argc, char **argv)
 {
     Library library = {0};
 
-    if (argc < 3 || argc - 3 > VGPU_NVML_CARDS_MAX)
+    if (argc < 3 || argc - 3 > VGPU_NVML_CARDS_MAX || close_range(STDERR_FILENO + 1, ~0U, 0) < 0)
         return EXIT_FAILURE;
     for (int i = 3; i < argc; i++) {
         g_autofree char *address = vgpu_pci_address_normalize(argv[i]);

@@ -31,6 +31,34 @@ nvml_type_free(gpointer data)
     g_free(type);
 }
 
+VgpuNvmlCard *
+vgpu_nvml_card_new(const char *address, const char *name)
+{
+    VgpuNvmlCard *card = g_new(VgpuNvmlCard, 1);
+
+    *card = (VgpuNvmlCard){
+        .address = g_strdup(address),
+        .name = g_strdup(name),
+        .types = g_ptr_array_new_with_free_func(nvml_type_free),
+    };
+    return card;
+}
+
+void
+vgpu_nvml_card_add_type(VgpuNvmlCard *card, guint32 id, const char *name, guint64 framebuffer_mib,
+                        guint max_instances)
+{
+    VgpuNvmlType *type = g_new(VgpuNvmlType, 1);
+
+    *type = (VgpuNvmlType){
+        .id = id,
+        .name = g_strdup(name),
+        .framebuffer_mib = framebuffer_mib,
+        .max_instances = max_instances,
+    };
+    g_ptr_array_add(card->types, type);
+}
+
 void
 vgpu_nvml_card_free(VgpuNvmlCard *card)
 {
@@ -82,17 +110,11 @@ typedef struct {
 static gboolean
 read_card(Answer *answer, char **fields)
 {
-    VgpuNvmlCard *card;
+    g_autofree char *name = parse_text(fields[2]);
 
     if (!g_hash_table_remove(answer->open, fields[1]))
         return FALSE;
-    card = g_new(VgpuNvmlCard, 1);
-    *card = (VgpuNvmlCard){
-        .address = g_strdup(fields[1]),
-        .name = parse_text(fields[2]),
-        .types = g_ptr_array_new_with_free_func(nvml_type_free),
-    };
-    g_ptr_array_add(answer->cards, card);
+    g_ptr_array_add(answer->cards, vgpu_nvml_card_new(fields[1], name));
     answer->takes_type = TRUE;
     return TRUE;
 }
@@ -101,23 +123,17 @@ static gboolean
 read_type(Answer *answer, char **fields)
 {
     guint64 id, bytes, most;
+    g_autofree char *name = parse_text(fields[4]);
     VgpuNvmlCard *card;
-    VgpuNvmlType *type;
 
     if (!answer->takes_type || !vgpu_number_parse(fields[1], G_MAXUINT32, &id) || id == 0 ||
-        !vgpu_number_parse(fields[2], G_MAXUINT64, &bytes) || !vgpu_number_parse(fields[3], G_MAXUINT32, &most))
+        !vgpu_number_parse(fields[2], G_MAXUINT64, &bytes) ||
+        !vgpu_number_parse(fields[3], G_MAXUINT32, &most))
         return FALSE;
     card = g_ptr_array_index(answer->cards, answer->cards->len - 1);
     if (card->types->len == VGPU_NVML_TYPES_MAX)
         return FALSE;
-    type = g_new(VgpuNvmlType, 1);
-    *type = (VgpuNvmlType){
-        .id = (guint32)id,
-        .name = parse_text(fields[4]),
-        .framebuffer_mib = bytes / (1024 * 1024),
-        .max_instances = (guint)most,
-    };
-    g_ptr_array_add(card->types, type);
+    vgpu_nvml_card_add_type(card, (guint32)id, name, bytes / (1024 * 1024), (guint)most);
     return TRUE;
 }
 
@@ -418,8 +434,10 @@ start_child(const Question *question, guint deadline_ms, GError **error)
     static const char *const not_for_children[] = {
         "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES",
     };
-    g_autoptr(GSubprocessLauncher) launcher =
-        g_subprocess_launcher_new(G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_SILENCE);
+    /* With INHERIT_FDS GLib uses posix_spawn(): no code of ours, or of a library below, runs between fork and
+     * exec, where a lock that another thread holds would be held for ever. The child closes what it gets. */
+    g_autoptr(GSubprocessLauncher) launcher = g_subprocess_launcher_new(
+        G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_SILENCE | G_SUBPROCESS_FLAGS_INHERIT_FDS);
     g_autoptr(GPtrArray) arguments = g_ptr_array_new();
     g_autofree char *seconds = g_strdup_printf("%u", deadline_ms / 1000 + 2);
 

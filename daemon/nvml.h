@@ -23,6 +23,11 @@ typedef struct {
     GPtrArray *types; /* VgpuNvmlType *, ascending by id, each id once */
 } VgpuNvmlCard;
 
+/* A card without types; @name may be NULL. */
+VgpuNvmlCard *vgpu_nvml_card_new(const char *address, const char *name);
+/* Adds a type of a higher number than those before. @name may be NULL. */
+void vgpu_nvml_card_add_type(VgpuNvmlCard *card, guint32 id, const char *name, guint64 framebuffer_mib,
+                             guint max_instances);
 void vgpu_nvml_card_free(VgpuNvmlCard *card);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(VgpuNvmlCard, vgpu_nvml_card_free)
 

@@ -137,7 +137,9 @@ on_credentials(sd_bus_message *reply, void *user_data, sd_bus_error *error)
     caller->name = g_steal_pointer(&question->name);
     if (sd_bus_message_is_method_error(reply, NULL) || read_credentials(reply, caller) < 0)
         g_clear_pointer(&caller, vgpu_caller_free);
-    question->identified(g_steal_pointer(&caller), question->user_data);
+    question->identified(g_steal_pointer(&caller),
+                         sd_bus_message_is_method_error(reply, SD_BUS_ERROR_NAME_HAS_NO_OWNER) > 0,
+                         question->user_data);
     return 0;
 }
 

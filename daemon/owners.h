@@ -30,8 +30,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(VgpuOwners, vgpu_owners_free)
 int vgpu_owners_hold(VgpuOwners *owners, const char *name);
 void vgpu_owners_drop(VgpuOwners *owners, const char *name);
 
-/* @caller is NULL when the name is not on the bus (any more). @caller is freed by the receiver. */
-typedef void (*VgpuOwnersIdentified)(VgpuCaller *caller, gpointer user_data);
+/* @caller is NULL when the bus did not say who it is, and @gone tells whether that is because the name is not
+ * on the bus (any more); else the bus was too busy, and nothing is known. @caller is freed by the receiver.
+ */
+typedef void (*VgpuOwnersIdentified)(VgpuCaller *caller, gboolean gone, gpointer user_data);
 
 /* Asks the bus who @name, which must be held, is. As the watch stands first, whoever leaves is either not
  * found here or reported as vanished. Returns 0 or a negative errno, and then never calls back. */

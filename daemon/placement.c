@@ -2,8 +2,8 @@
 #include "placement.h"
 
 #include "error.h"
-#include "pci-address.h"
 #include "profile.h"
+#include "refusal.h"
 
 #include <string.h>
 
@@ -40,81 +40,6 @@ vgpu_request_free(VgpuRequest *request)
     g_free(request->uuid);
     g_free(request->label);
     g_free(request);
-}
-
-/* Devices of one IOMMU group reach each other's memory. */
-static const char *
-why_not_with_its_group(const VgpuHost *host, const VgpuSlot *slot, gboolean for_root)
-{
-    for (char **other = slot->group_others; other && *other; other++) {
-        if (vgpu_inventory_find_device(host->inventory, *other, NULL) ||
-            vgpu_assignments_find_device(host->assignments, *other, NULL))
-            return "shares its IOMMU group with a vGPU that is taken";
-        if (!for_root)
-            return "shares its IOMMU group with other devices, so only root may have it";
-    }
-    return NULL;
-}
-
-gboolean
-vgpu_placement_can_offer(const VgpuHost *host, const VgpuSlot *slot, gboolean for_root, const char **ret_why)
-{
-    const char *why = NULL;
-    gboolean one_only = !slot->multiple;
-    gboolean own_group = slot->framework->group_before_set;
-
-    if (slot->error)
-        why = "cannot be read";
-    else if (one_only && slot->devices->len > 0)
-        why = "holds a vGPU";
-    else if (own_group && slot->iommu_group < 0)
-        why = "has no IOMMU group";
-    else if (own_group && slot->noiommu)
-        why = "has no IOMMU behind it";
-    else if (own_group && vgpu_assignments_find_device(host->assignments, slot->address, NULL))
-        why = "could not be cleared";
-    else if (own_group)
-        why = why_not_with_its_group(host, slot, for_root);
-    if (ret_why)
-        *ret_why = why;
-    return why == NULL;
-}
-
-static const VgpuType *
-find_by_name(const GPtrArray *types, const char *name)
-{
-    for (guint i = 0; types && name && i < types->len; i++) {
-        const VgpuType *type = g_ptr_array_index(types, i);
-        if (strcmp(type->name, name) == 0)
-            return type;
-    }
-    return NULL;
-}
-
-const VgpuType *
-vgpu_placement_offer(const VgpuHost *host, const VgpuSlot *slot, gboolean for_root, const char *name)
-{
-    const VgpuType *type = find_by_name(slot->types, name);
-
-    return type && type->available > 0 && vgpu_placement_can_offer(host, slot, for_root, NULL) ? type : NULL;
-}
-
-gboolean
-vgpu_placement_load(const VgpuCard *card, guint64 *ret_mib)
-{
-    guint64 mib = 0;
-
-    for (guint i = 0; i < card->slots->len; i++) {
-        const VgpuSlot *slot = g_ptr_array_index(card->slots, i);
-        for (guint j = 0; j < slot->devices->len; j++) {
-            const VgpuDevice *device = g_ptr_array_index(slot->devices, j);
-            if (device->framebuffer_mib == 0)
-                return FALSE;
-            mib += device->framebuffer_mib;
-        }
-    }
-    *ret_mib = mib;
-    return TRUE;
 }
 
 /* Calls @func for each type that a card shows or has shown. */
@@ -188,13 +113,13 @@ only_one(const GPtrArray *names, const char *argument, GError **error)
     return NULL;
 }
 
-/* A card with a framework that has never shown a name may have any profile. */
+/* A card that was never seen empty, and of which nothing else is known, may have any profile. */
 static gboolean
-some_card_is_silent(const VgpuHost *host)
+some_card_may_have_more(const VgpuHost *host)
 {
     for (guint i = 0; i < host->inventory->cards->len; i++) {
         const VgpuCard *card = g_ptr_array_index(host->inventory->cards, i);
-        if (card->framework && !vgpu_memory_types(host->memory, card->address))
+        if (card->framework && !vgpu_memory_is_whole(host->memory, card->address))
             return TRUE;
     }
     return FALSE;
@@ -242,7 +167,7 @@ vgpu_placement_resolve(const VgpuHost *host, const char *argument, GError **erro
     name = only_one(matches, argument, &several);
     if (several)
         g_propagate_error(error, g_steal_pointer(&several));
-    else if (!name && !some_card_is_silent(host))
+    else if (!name && !some_card_may_have_more(host))
         set_unknown(argument, names, error);
     return name;
 }
@@ -283,7 +208,7 @@ choose_slot(const Choice *choice, const VgpuCard *card, VgpuCandidate *candidate
             continue;
         if (choice->request->uuid && slot->framework->group_before_set)
             continue; /* only mdevs have a UUID */
-        if (vgpu_placement_offer(choice->host, slot, choice->request->for_root, choice->name) &&
+        if (vgpu_capacity_offer(choice->host, slot, choice->request->for_root, choice->name) &&
             is_better_slot(choice, slot, best))
             best = slot;
     }
@@ -291,15 +216,13 @@ choose_slot(const Choice *choice, const VgpuCard *card, VgpuCandidate *candidate
         return FALSE;
     candidate->card = card;
     candidate->slot = best;
-    candidate->type = vgpu_placement_offer(choice->host, best, choice->request->for_root, choice->name);
+    candidate->type = vgpu_capacity_offer(choice->host, best, choice->request->for_root, choice->name);
     return TRUE;
 }
 
 static gboolean
-card_is_wanted(const Choice *choice, const VgpuCard *card)
+card_is_wanted(const VgpuRequest *request, const VgpuCard *card)
 {
-    const VgpuRequest *request = choice->request;
-
     return (!request->gpu || strcmp(request->gpu, card->address) == 0) &&
            (!request->has_numa_node || request->numa_node == card->numa_node);
 }
@@ -310,99 +233,15 @@ is_better_card(VgpuPolicy policy, const VgpuCard *card, const VgpuCard *best)
 {
     guint64 load = 0;
     guint64 best_load = 0;
-    gboolean known = vgpu_placement_load(card, &load);
+    gboolean known = vgpu_capacity_assigned(card, &load);
     gboolean best_known;
 
     if (!best)
         return TRUE;
-    best_known = vgpu_placement_load(best, &best_load);
+    best_known = vgpu_capacity_assigned(best, &best_load);
     if (known != best_known)
         return known;
     return policy == VGPU_POLICY_PACK ? load > best_load : load < best_load;
-}
-
-/* The other sizes on @card, as "3 of 2048 MiB"; NULL when it holds nothing. */
-static char *
-describe_load(const VgpuCard *card, guint *ret_count)
-{
-    g_autoptr(GHashTable) sizes = g_hash_table_new(g_direct_hash, g_direct_equal);
-    g_autoptr(GPtrArray) texts = g_ptr_array_new_with_free_func(g_free);
-    g_autoptr(GList) keys = NULL;
-    guint count = 0;
-
-    for (guint i = 0; i < card->slots->len; i++) {
-        const VgpuSlot *slot = g_ptr_array_index(card->slots, i);
-        for (guint j = 0; j < slot->devices->len; j++, count++) {
-            const VgpuDevice *device = g_ptr_array_index(slot->devices, j);
-            gpointer key = GSIZE_TO_POINTER(device->framebuffer_mib);
-            g_hash_table_insert(sizes, key,
-                                GUINT_TO_POINTER(1 + GPOINTER_TO_UINT(g_hash_table_lookup(sizes, key))));
-        }
-    }
-    *ret_count = count;
-    keys = g_hash_table_get_keys(sizes);
-    for (GList *key = keys; key; key = key->next) {
-        guint of_size = GPOINTER_TO_UINT(g_hash_table_lookup(sizes, key->data));
-        if (key->data)
-            g_ptr_array_add(texts, g_strdup_printf("%u of %" G_GSIZE_FORMAT " MiB", of_size,
-                                                   GPOINTER_TO_SIZE(key->data)));
-        else
-            g_ptr_array_add(texts, g_strdup_printf("%u of unknown size", of_size));
-    }
-    return count > 0 ? join(texts, ", ") : NULL;
-}
-
-static guint
-count_free(const VgpuHost *host, const VgpuCard *card, gboolean for_root, const char **ret_why)
-{
-    guint count = 0;
-
-    for (guint i = 0; i < card->slots->len; i++) {
-        const VgpuSlot *slot = g_ptr_array_index(card->slots, i);
-        const char *why = NULL;
-
-        if (vgpu_placement_can_offer(host, slot, for_root, &why))
-            count++;
-        else if (strcmp(why, "holds a vGPU") != 0)
-            *ret_why = why;
-    }
-    return count;
-}
-
-/* Why the card does not take it, as a sentence that begins with a verb. */
-static char *
-reason_of(const Choice *choice, const VgpuCard *card)
-{
-    const char *name = choice->name ? choice->name : choice->request->profile;
-    const GPtrArray *known = vgpu_memory_types(choice->host->memory, card->address);
-    const VgpuCard *owner = NULL;
-    const char *why = NULL;
-    guint count = 0;
-    g_autofree char *load = describe_load(card, &count);
-    guint free_slots = count_free(choice->host, card, choice->request->for_root, &why);
-
-    if (choice->request->gpu && strcmp(choice->request->gpu, card->address) != 0)
-        return g_strdup_printf("is not the GPU that was asked for, %s", choice->request->gpu);
-    if (choice->request->has_numa_node && choice->request->numa_node != card->numa_node)
-        return g_strdup_printf("is on NUMA node %d, not on %d as asked for", card->numa_node,
-                               choice->request->numa_node);
-    if (choice->request->device)
-        vgpu_inventory_find_slot(choice->host->inventory, choice->request->device, &owner);
-    if (choice->request->device && owner != card)
-        return g_strdup_printf("does not have the device that was asked for, %s", choice->request->device);
-    if (card->reason)
-        return g_strdup_printf("offers nothing: %s", card->reason);
-    if (known && !find_by_name(known, choice->name))
-        return g_strdup_printf("does not have the profile %s", name);
-    if (was_tried(choice->tried->cards, card->address))
-        return g_strdup("refused it");
-    if (free_slots == 0 && why)
-        return g_strdup_printf("has no free slot: a slot %s", why);
-    if (free_slots == 0)
-        return g_strdup_printf("is full: all its slots hold a vGPU (%s)", load ? load : "none");
-    if (load && known)
-        return g_strdup_printf("holds vGPUs that leave no room for it: %s", load);
-    return g_strdup("has no slot that takes it now");
 }
 
 gboolean
@@ -419,7 +258,7 @@ vgpu_placement_choose(const VgpuHost *host, const VgpuRequest *request, const ch
         const VgpuCard *card = g_ptr_array_index(host->inventory->cards, i);
         VgpuCandidate candidate;
 
-        if (was_tried(choice.tried->cards, card->address) || !card_is_wanted(&choice, card))
+        if (was_tried(choice.tried->cards, card->address) || !card_is_wanted(request, card))
             continue;
         if (choose_slot(&choice, card, &candidate) && is_better_card(choice.policy, card, best.card))
             best = candidate;
@@ -432,8 +271,28 @@ vgpu_placement_choose(const VgpuHost *host, const VgpuRequest *request, const ch
         *ret_reasons = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
         for (guint i = 0; i < host->inventory->cards->len; i++) {
             const VgpuCard *card = g_ptr_array_index(host->inventory->cards, i);
-            g_hash_table_insert(*ret_reasons, g_strdup(card->address), reason_of(&choice, card));
+            g_hash_table_insert(*ret_reasons, g_strdup(card->address),
+                                vgpu_refusal_sentence(host, request, name, choice.tried, card));
         }
     }
     return FALSE;
+}
+
+gboolean
+vgpu_placement_remaining(const VgpuHost *host, const VgpuRequest *request, const char *name, guint *ret_count)
+{
+    guint count = 0;
+
+    for (guint i = 0; i < host->inventory->cards->len; i++) {
+        const VgpuCard *card = g_ptr_array_index(host->inventory->cards, i);
+        guint on_card;
+
+        if (!card_is_wanted(request, card))
+            continue;
+        if (!vgpu_capacity_remaining(host, card, request->device, request->for_root, name, &on_card))
+            return FALSE;
+        count += on_card;
+    }
+    *ret_count = count;
+    return TRUE;
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-#include "assignments.h"
-#include "inventory.h"
-#include "memory.h"
+#include "capacity.h"
 
 #include <glib.h>
 
@@ -33,13 +31,6 @@ VgpuRequest *vgpu_request_copy(const VgpuRequest *request);
 void vgpu_request_free(VgpuRequest *request);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(VgpuRequest, vgpu_request_free)
 
-/* What a choice looks at; all borrowed. */
-typedef struct {
-    const VgpuInventory *inventory;
-    VgpuMemory *memory;
-    VgpuAssignments *assignments;
-} VgpuHost;
-
 /* What has been tried for one request already; sets of char *, NULL for none. */
 typedef struct {
     GHashTable *slots;
@@ -52,18 +43,9 @@ typedef struct {
     const VgpuType *type;
 } VgpuCandidate;
 
-/* Whether @slot can be given out at all, whatever its type, to somebody or (@for_root FALSE) to anybody; if
- * not, why is a short text (static). */
-gboolean vgpu_placement_can_offer(const VgpuHost *host, const VgpuSlot *slot, gboolean for_root,
-                                  const char **ret_why);
-
-/* The type with profile @name that @slot would take now, NULL when it would not. */
-const VgpuType *vgpu_placement_offer(const VgpuHost *host, const VgpuSlot *slot, gboolean for_root,
-                                     const char *name);
-
 /* The exact name of the profile that @argument means: the name itself, one short spelling, or a type id with
- * one name on all cards that know it. NULL without an error when a card that shows none of its names could
- * still have it. Errors: NO_FRAMEWORK, UNKNOWN_PROFILE with near names, INVALID_ARGS when it means several.
+ * one name on all cards that know it. NULL without an error when a card of which not all is known could still
+ * have it. Errors: NO_FRAMEWORK, UNKNOWN_PROFILE with near names, INVALID_ARGS when it means several.
  * The caller frees it. */
 char *vgpu_placement_resolve(const VgpuHost *host, const char *argument, GError **error);
 
@@ -73,8 +55,9 @@ gboolean vgpu_placement_choose(const VgpuHost *host, const VgpuRequest *request,
                                VgpuPolicy policy, const VgpuTried *tried, VgpuCandidate *ret_candidate,
                                GHashTable **ret_reasons);
 
-/* The framebuffer that is assigned on @card in MiB; FALSE when the size of something on it is unknown. */
-gboolean vgpu_placement_load(const VgpuCard *card, guint64 *ret_mib);
+/* How many more of profile @name fit on the cards that @request allows; FALSE when that is unknown. */
+gboolean vgpu_placement_remaining(const VgpuHost *host, const VgpuRequest *request, const char *name,
+                                  guint *ret_count);
 
 /* All profile names that a card shows or has shown, each once, as people count. Array of char *, owned. */
 GPtrArray *vgpu_placement_names(const VgpuHost *host);

@@ -99,6 +99,12 @@ vgpu_profile_size_mib(const char *name)
     return name ? parse_name(name).size_mib : 0;
 }
 
+gboolean
+vgpu_profile_is_of_an_instance(const char *name)
+{
+    return name && parse_name(name).gpu_instance > 0;
+}
+
 /* Runs of digits by value, everything else by letter whatever its case. */
 static int
 compare_natural(const char *a, gsize a_length, const char *b, gsize b_length)

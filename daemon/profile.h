@@ -15,6 +15,9 @@
  * 96246 MiB): NVML and the mdev description come first. */
 guint64 vgpu_profile_size_mib(const char *name);
 
+/* Whether @name is of a part of a card that was divided (MIG): the `1-` of A100D-1-10CME. */
+gboolean vgpu_profile_is_of_an_instance(const char *name);
+
 /* The order in which people count, as strcmp; 0 for equal names only. In turn:
  *  1. series: A, B, C, Q, then names without one;
  *  2. size as the name has it: 2A before 12A;

@@ -247,11 +247,19 @@ check_own(Call *call)
 }
 
 static void
-on_identified(VgpuCaller *caller, gpointer user_data)
+on_identified(VgpuCaller *caller, gboolean gone, gpointer user_data)
 {
     Call *call = user_data;
 
     call->caller = caller;
+    if (!caller && !gone) {
+        g_autoptr(GError) error = NULL;
+
+        g_set_error(&error, VGPU_ERROR, VGPU_ERROR_LIMITS_EXCEEDED,
+                    "the bus is too busy to say who calls: try again later");
+        refuse(call, error);
+        return;
+    }
     if (!caller || call->answered) { /* nobody is there to read an answer */
         call_free(call);
         return;
@@ -397,6 +405,8 @@ get_property(sd_bus *bus, const char *path, const char *interface, const char *p
                                  error->domain == VGPU_ERROR ? vgpu_error_bus_name((VgpuError)error->code)
                                                              : vgpu_error_bus_name(VGPU_ERROR_DEVICE_FAILED),
                                  "%s", error->message);
+    if (strcmp(property, "Profiles") == 0 || strcmp(property, "GPUs") == 0)
+        vgpu_broker_want_names(service->broker);
     if (strcmp(property, "Framework") == 0)
         value = g_variant_new_string(vgpu_inventory_framework(host.inventory));
     else if (strcmp(property, "Profiles") == 0)

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "store.h"
 
-#include "number.h"
+#include "seal.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <gio/gio.h>
 #include <glib/gstdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <systemd/sd-id128.h>
 #include <unistd.h>
 
 #define VERSION 1
-#define MAGIC "hypeman-vgpu-state"
+#define KIND "state"
 #define HEADER "host"
 #define GROUP_PREFIX "assignment "
 
 struct _VgpuStore {
+    char *directory;
     char *state_path;
     char *lock_path;
     int lock_fd;
@@ -42,6 +42,7 @@ vgpu_store_new(const char *directory, GError **error)
         return NULL;
     }
     store->boot_id = g_strdup(sd_id128_to_string(boot, boot_id));
+    store->directory = g_strdup(directory);
     store->state_path = g_build_filename(directory, "state", NULL);
     store->lock_path = g_build_filename(directory, "lock", NULL);
     return g_steal_pointer(&store);
@@ -52,22 +53,38 @@ vgpu_store_free(VgpuStore *store)
 {
     if (store->lock_fd >= 0)
         close(store->lock_fd);
+    g_free(store->directory);
     g_free(store->state_path);
     g_free(store->lock_path);
     g_free(store->boot_id);
     g_free(store);
 }
 
+const char *
+vgpu_store_directory(const VgpuStore *store)
+{
+    return store->directory;
+}
+
+const char *
+vgpu_store_boot_id(const VgpuStore *store)
+{
+    return store->boot_id;
+}
+
 gboolean
 vgpu_store_lock(VgpuStore *store, GError **error)
 {
     int fd = open(store->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    /* A lock of the process: a child that was forked an instant before a SIGKILL must not keep it, as it
+     * would a flock(), from the next start. */
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
-    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0) {
+    if (fd < 0 || fcntl(fd, F_SETLK, &lock) < 0) {
         int err = errno;
         if (fd >= 0)
             close(fd);
-        if (err == EWOULDBLOCK)
+        if (err == EACCES || err == EAGAIN)
             g_set_error(error, G_IO_ERROR, G_IO_ERROR_BUSY, "another hypeman-vgpud has %s", store->lock_path);
         else
             g_set_error(error, G_IO_ERROR, G_IO_ERROR_FAILED, "cannot lock %s: %s", store->lock_path,
@@ -124,7 +141,6 @@ vgpu_store_format(VgpuAssignments *assignments, const char *boot_id, const char 
     g_autoptr(GKeyFile) file = g_key_file_new();
     g_autoptr(GPtrArray) list = vgpu_assignments_list(assignments);
     g_autofree char *body = NULL;
-    g_autofree char *checksum = NULL;
 
     g_key_file_set_string(file, HEADER, "boot-id", boot_id);
     g_key_file_set_string(file, HEADER, "bus-id", bus_id);
@@ -135,39 +151,7 @@ vgpu_store_format(VgpuAssignments *assignments, const char *boot_id, const char 
             put_assignment(file, assignment);
     }
     body = g_key_file_to_data(file, NULL, NULL);
-    checksum = g_compute_checksum_for_string(G_CHECKSUM_SHA256, body, -1);
-    return g_strdup_printf("%s %d %s\n%s", MAGIC, VERSION, checksum, body);
-}
-
-/* The body behind a first line that fits it; NULL with an error when it does not. */
-static const char *
-check_first_line(const char *text, gsize length, gsize *ret_length, GError **error)
-{
-    const char *end = length > 0 ? memchr(text, '\n', length) : NULL;
-    g_autofree char *line = end ? g_strndup(text, (gsize)(end - text)) : NULL;
-    g_auto(GStrv) words = line ? g_strsplit(line, " ", 4) : NULL;
-    g_autofree char *checksum = NULL;
-    guint64 version;
-
-    if (!words || g_strv_length(words) != 3 || strcmp(words[0], MAGIC) != 0 ||
-        !vgpu_number_parse(words[1], G_MAXINT, &version)) {
-        g_set_error(error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA, "it is not a state file");
-        return NULL;
-    }
-    if (version != VERSION) {
-        g_set_error(error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA,
-                    "it was written by another version of the service (format %s, not %d)", words[1],
-                    VERSION);
-        return NULL;
-    }
-    *ret_length = length - (gsize)(end + 1 - text);
-    checksum = g_compute_checksum_for_data(G_CHECKSUM_SHA256, (const guchar *)end + 1, *ret_length);
-    if (strcmp(checksum, words[2]) != 0) {
-        g_set_error(error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA,
-                    "it is torn or was changed: its checksum does not fit");
-        return NULL;
-    }
-    return end + 1;
+    return vgpu_seal(KIND, VERSION, body);
 }
 
 static char *
@@ -236,7 +220,7 @@ vgpu_store_parse(const char *text, gsize length, const char *boot_id, const char
     g_autofree char *boot = NULL;
     g_autofree char *bus = NULL;
     gsize body_length;
-    const char *body = check_first_line(text, length, &body_length, error);
+    const char *body = vgpu_unseal(KIND, VERSION, text, length, &body_length, error);
 
     if (!body || !g_key_file_load_from_data(file, body, body_length, G_KEY_FILE_NONE, error))
         return FALSE;

@@ -15,6 +15,10 @@ VgpuStore *vgpu_store_new(const char *directory, GError **error);
 void vgpu_store_free(VgpuStore *store);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(VgpuStore, vgpu_store_free)
 
+/* Where it is, and of which boot; borrowed. */
+const char *vgpu_store_directory(const VgpuStore *store);
+const char *vgpu_store_boot_id(const VgpuStore *store);
+
 /* Takes the lock file, so that no second service runs on the same state: FALSE with an error when another
  * process has it. Held until the process ends. */
 gboolean vgpu_store_lock(VgpuStore *store, GError **error);

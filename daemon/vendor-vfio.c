@@ -104,6 +104,8 @@ vendor_device_path(const char *slot, const char *uuid)
 
 const VgpuFramework vgpu_vendor_vfio = {
     .name = "vendor-vfio",
+    .attributes = "nvidia",
+    .type_prefix = "",
     .probe = vendor_probe,
     .list = vendor_list,
     .open = vendor_open,

@@ -117,6 +117,34 @@ test_owner_left_but_it_is_open(Fixture *fixture, gconstpointer data)
     wait_for(bed_vf_type(fixture->bed, VF) == 0 && records(watcher) == 0);
 }
 
+static gboolean
+is_held_by(Client *client, const char *id, const char *who)
+{
+    g_autoptr(GVariant) row = client_assignment(client, id);
+    g_autoptr(GVariant) holders = g_variant_lookup_value(row, "Holders", G_VARIANT_TYPE("as"));
+    g_autofree const char **names = holders ? g_variant_get_strv(holders, NULL) : NULL;
+
+    return names && g_strv_contains(names, who);
+}
+
+/* Open before and after a start, then closed while the service is down. */
+static void
+test_closed_meanwhile(Fixture *fixture, gconstpointer data)
+{
+    g_autofree char *id = client_must_assign(fixture->client, "L40S-2Q", NULL, NULL);
+    BedHolder *vm = bed_hold_full(fixture->bed, VF, BED_HOLD_VM, "qemu-kvm", 0, NULL);
+    g_autofree char *who = g_strdup_printf("%d qemu-kvm", bed_holder_pid(vm));
+
+    wait_for(is_held_by(fixture->client, id, who));
+    restart(fixture, SIGKILL);
+    wait_for(state_is(fixture->client, id, "in-use"));
+    g_assert_cmpint(host_stop(fixture->host, SIGKILL), ==, 128 + SIGKILL);
+    bed_let_go(vm);
+    host_start(fixture->host, NULL);
+    wait_for(state_is(fixture->client, id, "assigned"));
+    g_assert_cmpuint(bed_vf_type(fixture->bed, VF), ==, 1148);
+}
+
 /* Set, and the service is killed before it has answered: released though the caller lives. */
 static void
 test_never_answered(Fixture *fixture, gconstpointer data)
@@ -463,6 +491,7 @@ run(int argc, char **argv)
     ADD("/restart/sigkill/owner-keeps-its-devices", GINT_TO_POINTER(SIGKILL), test_owner_keeps_its_devices);
     ADD("/restart/owner-left-meanwhile/is-released", NULL, test_owner_left_meanwhile);
     ADD("/restart/owner-left-meanwhile/open-device-lingers", NULL, test_owner_left_but_it_is_open);
+    ADD("/restart/in-use/what-was-missed-is-noticed", NULL, test_closed_meanwhile);
     ADD("/restart/never-answered/is-released-though-the-caller-lives", NULL, test_never_answered);
     ADD("/restart/bus-dies/ends-badly-and-clears-nothing", NULL, test_bus_dies);
     ADD("/restart/second-service/refuses-to-run", NULL, test_second_service);

@@ -2,7 +2,9 @@
 #include "store.h"
 
 #include <glib/gstdio.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define BOOT "5d1f0b2c4a5e4c0f9b7e6d3a2c1b0f9e"
@@ -242,16 +244,70 @@ test_reclaim_is_not_ours_before_it_is_proved(void)
     g_assert_nonnull(strstr(after, "[assignment"));
 }
 
+/* 0 when another process gets the lock now, 1 when it is refused as it should be. */
+static int
+lock_in_child(const Fixture *fixture)
+{
+    pid_t pid = fork();
+    int status;
+
+    if (pid == 0) {
+        g_autoptr(GError) error = NULL;
+        g_autoptr(VgpuStore) second = vgpu_store_new(fixture->directory, NULL);
+        gboolean locked = vgpu_store_lock(second, &error);
+
+        _exit(locked ? 0 : strstr(error->message, "another hypeman-vgpud") ? 1 : 2);
+    }
+    g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
+    return WEXITSTATUS(status);
+}
+
 static void
 test_second_lock_is_refused(Fixture *fixture, gconstpointer data)
 {
     g_autoptr(GError) error = NULL;
-    g_autoptr(VgpuStore) second = vgpu_store_new(fixture->directory, NULL);
 
     g_assert_true(vgpu_store_lock(fixture->store, &error));
     g_assert_no_error(error);
-    g_assert_false(vgpu_store_lock(second, &error));
-    g_assert_nonnull(strstr(error->message, "another hypeman-vgpud"));
+    g_assert_cmpint(lock_in_child(fixture), ==, 1);
+}
+
+/* What was forked before the holder was killed does not keep the lock. */
+static void
+test_lock_is_not_inherited(Fixture *fixture, gconstpointer data)
+{
+    int locked[2];
+    pid_t holder;
+    pid_t heir;
+    int done[2];
+    char c;
+
+    g_assert_cmpint(pipe(locked), ==, 0);
+    g_assert_cmpint(pipe(done), ==, 0);
+    holder = fork();
+    if (holder == 0) {
+        g_autoptr(VgpuStore) store = vgpu_store_new(fixture->directory, NULL);
+
+        if (!vgpu_store_lock(store, NULL))
+            _exit(1);
+        heir = fork();
+        if (heir == 0) {
+            close(done[1]);
+            _exit(read(done[0], &c, 1) < 0);
+        }
+        if (write(locked[1], "x", 1) == 1)
+            pause();
+        _exit(1);
+    }
+    g_assert_cmpint(read(locked[0], &c, 1), ==, 1);
+    g_assert_cmpint(lock_in_child(fixture), ==, 1);
+    g_assert_cmpint(kill(holder, SIGKILL), ==, 0);
+    g_assert_cmpint(waitpid(holder, NULL, 0), ==, holder);
+    g_assert_cmpint(lock_in_child(fixture), ==, 0);
+    close(done[0]);
+    close(done[1]);
+    close(locked[0]);
+    close(locked[1]);
 }
 
 static void
@@ -292,6 +348,7 @@ main(int argc, char **argv)
     g_test_add_func("/store/reclaim/is-not-ours-before-it-is-proved-unused",
                     test_reclaim_is_not_ours_before_it_is_proved);
     ADD("/store/lock/second-is-refused", NULL, test_second_lock_is_refused);
+    ADD("/store/lock/is-not-kept-by-a-child-of-the-killed", NULL, test_lock_is_not_inherited);
     ADD("/store/failed-save/keeps-the-old-file", NULL, test_failed_save_keeps_the_old_file);
     return g_test_run();
 }

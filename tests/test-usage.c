@@ -157,6 +157,24 @@ test_close_comes_early(Fixture *fixture, gconstpointer data)
     g_assert_cmpuint(bed_vf_type(fixture->bed, VF), ==, 0);
 }
 
+/* After many tries in vain the next one is seconds away: it is the close that brings the device back at once.
+ */
+static void
+test_close_is_waited_for(Fixture *fixture, gconstpointer data)
+{
+    g_autofree char *id = assign(fixture);
+    BedHolder *holder = bed_hold(fixture->bed, VF);
+    gint64 next_try_comes;
+
+    leave(fixture);
+    /* The VM's open, and eleven of ours with pauses from 5 ms to 2.5 s between them. */
+    g_assert_true(bed_trace_wait(fixture->bed, BED_TRACE_OPEN, VF, NULL, 12, 30));
+    next_try_comes = g_get_monotonic_time() + 5 * G_USEC_PER_SEC;
+    bed_let_go(holder);
+    wait_for(bed_vf_type(fixture->bed, VF) == 0);
+    g_assert_cmpint(g_get_monotonic_time(), <, next_try_comes);
+}
+
 static void
 test_five_hundred_times(Fixture *fixture, gconstpointer data)
 {
@@ -529,6 +547,7 @@ run(int argc, char **argv)
     ADD("/usage/release/names-pid-and-command", test_release_names_the_holder);
     ADD("/usage/in-use/is-shown-live", test_in_use_is_shown_live);
     ADD("/usage/lingering/close-event-comes-before-the-node-is-free", test_close_comes_early);
+    ADD("/usage/lingering/close-is-waited-for-not-polled-for", test_close_is_waited_for);
     ADD("/usage/lingering/comes-back-500-times-in-a-row", test_five_hundred_times);
     ADD("/usage/lingering/is-adopted", test_lingering_is_adopted);
     ADD("/usage/unknown/is-preserved-and-says-why", test_unknown_is_preserved);

@@ -1,71 +1,53 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "relay.h"
+#include "host-private.h"
 
-#include <signal.h>
 #include <string.h>
-#include <unistd.h>
+
+#define NAME "org.hypeman.VGPU1"
+#define PATH "/org/hypeman/VGPU1"
 
 struct Client {
+    int references; /* a signal on its way to it has one too */
+    guint subscriptions[2];
     GDBusConnection *connection;
-    History *history;
-    Process *relay; /* NULL: the connection is this process's own */
+    GHashTable *removals; /* id -> reasons */
+    GHashTable *changes;  /* property -> count */
 };
 
-struct Call {
-    gboolean done;
-    GVariant *reply;
-    GError *error;
-};
-
-static Client *
-client_over(GDBusConnection *connection, Process *relay)
+Client *
+client_new(Host *host, uid_t uid)
 {
     Client *client = g_new0(Client, 1);
 
-    client->connection = connection;
-    client->relay = relay;
-    client->history = history_new(connection);
+    client->references = 1;
+    client->connection = bus_connect(host_get_bus(host), uid);
+    client->removals = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+    client->changes = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     return client;
 }
 
-Client *
-client_new(Bus *bus, uid_t uid)
+static void
+client_unref(gpointer data)
 {
-    return client_over(connect_as(bus_address(bus), -1, uid), NULL);
-}
+    Client *client = data;
 
-Client *
-client_new_process(Bus *bus, uid_t uid)
-{
-    g_autofree char *path = g_build_filename(bus_directory(bus), "bus", NULL);
-    int fd;
-    Process *relay = relay_new(path, uid, &fd);
-
-    return client_over(connect_as(NULL, fd, uid), relay);
-}
-
-void
-client_close(Client *client)
-{
-    g_dbus_connection_close_sync(client->connection, NULL, NULL);
-}
-
-void
-client_kill(Client *client)
-{
-    g_assert_nonnull(client->relay);
-    process_signal(client->relay, SIGKILL);
-    process_wait(client->relay, "a client");
+    if (--client->references > 0)
+        return;
+    g_hash_table_unref(client->removals);
+    g_hash_table_unref(client->changes);
+    g_free(client);
 }
 
 void
 client_free(Client *client)
 {
-    client_close(client);
-    history_free(client->history);
-    g_object_unref(client->connection);
-    g_clear_pointer(&client->relay, process_free);
-    g_free(client);
+    for (gsize i = 0; i < G_N_ELEMENTS(client->subscriptions); i++) {
+        if (client->subscriptions[i] > 0)
+            g_dbus_connection_signal_unsubscribe(client->connection, client->subscriptions[i]);
+    }
+    g_dbus_connection_close_sync(client->connection, NULL, NULL);
+    g_clear_object(&client->connection);
+    client_unref(client);
 }
 
 const char *
@@ -74,117 +56,85 @@ client_name(Client *client)
     return g_dbus_connection_get_unique_name(client->connection);
 }
 
-pid_t
-client_pid(Client *client)
-{
-    return client->relay ? process_pid(client->relay) : getpid();
-}
-
-GDBusConnection *
-client_connection(Client *client)
-{
-    return client->connection;
-}
-
-History *
-client_get_history(Client *client)
-{
-    return client->history;
-}
-
-/* ---- Calls ---- */
+struct Pending {
+    gboolean done;
+    GVariant *reply;
+    GError *error;
+};
 
 static void
-on_reply(GObject *source, GAsyncResult *result, gpointer data)
+on_replied(GObject *source, GAsyncResult *result, gpointer user_data)
 {
-    Call *call = data;
+    Pending *pending = user_data;
 
-    call->reply = g_dbus_connection_call_finish(G_DBUS_CONNECTION(source), result, &call->error);
-    call->done = TRUE;
+    pending->reply = g_dbus_connection_call_finish(G_DBUS_CONNECTION(source), result, &pending->error);
+    pending->done = TRUE;
 }
 
-static Call *
-start(Client *client, const char *destination, const char *path, const char *interface, const char *method,
-      GVariant *arguments, GDBusCallFlags flags)
+static Pending *
+start(Client *client, const char *interface, const char *method, GVariant *arguments, GDBusCallFlags flags)
 {
-    Call *call = g_new0(Call, 1);
+    Pending *pending = g_new0(Pending, 1);
 
-    g_dbus_connection_call(client->connection, destination, path, interface, method, arguments, NULL, flags,
-                           G_MAXINT, NULL, on_reply, call);
-    return call;
+    g_dbus_connection_call(client->connection, NAME, PATH, interface, method, arguments, NULL,
+                           flags | G_DBUS_CALL_FLAGS_NO_AUTO_START, G_MAXINT, NULL, on_replied, pending);
+    return pending;
 }
 
-static Call *
-start_own(Client *client, const char *method, GVariant *arguments, GDBusCallFlags flags)
+/* @method may carry its interface in front, "org.freedesktop.DBus.Properties.Set"; else it is our own. */
+static Pending *
+start_method(Client *client, const char *method, GVariant *arguments, GDBusCallFlags flags)
 {
     const char *dot = strrchr(method, '.');
-    g_autofree char *interface = dot ? g_strndup(method, (gsize)(dot - method)) : g_strdup(HARNESS_NAME);
+    g_autofree char *interface = dot ? g_strndup(method, (gsize)(dot - method)) : g_strdup(NAME);
 
-    return start(client, HARNESS_NAME, HARNESS_PATH, interface, dot ? dot + 1 : method, arguments, flags);
+    return start(client, interface, dot ? dot + 1 : method, arguments, flags);
 }
 
-Call *
+Pending *
 client_start(Client *client, const char *method, GVariant *arguments)
 {
-    return start_own(client, method, arguments, G_DBUS_CALL_FLAGS_NONE);
-}
-
-Call *
-client_start_interactive(Client *client, const char *method, GVariant *arguments)
-{
-    return start_own(client, method, arguments, G_DBUS_CALL_FLAGS_ALLOW_INTERACTIVE_AUTHORIZATION);
-}
-
-Call *
-client_start_to(Client *client, const char *destination, const char *path, const char *interface,
-                const char *method, GVariant *arguments)
-{
-    return start(client, destination, path, interface, method, arguments, G_DBUS_CALL_FLAGS_NONE);
+    return start_method(client, method, arguments, G_DBUS_CALL_FLAGS_NONE);
 }
 
 gboolean
-call_is_done(Call *call)
+pending_is_done(Pending *pending)
 {
-    return call->done;
+    return pending->done;
 }
 
 GVariant *
-call_finish(Call *call, GError **error)
+client_finish(Pending *pending, GError **error)
 {
     GVariant *reply;
 
-    wait_for_up_to(60, call->done);
-    reply = call->reply;
-    if (call->error)
-        g_propagate_error(error, call->error);
-    g_free(call);
+    wait_for(pending->done);
+    reply = pending->reply;
+    if (pending->error)
+        g_propagate_error(error, pending->error);
+    g_free(pending);
     return reply;
 }
 
 GVariant *
 client_call(Client *client, const char *method, GVariant *arguments, GError **error)
 {
-    return call_finish(client_start(client, method, arguments), error);
+    return client_finish(client_start(client, method, arguments), error);
 }
 
 GVariant *
 client_call_interactive(Client *client, const char *method, GVariant *arguments, GError **error)
 {
-    return call_finish(client_start_interactive(client, method, arguments), error);
-}
-
-/* ---- The service's methods ---- */
-
-GVariant *
-client_request(const char *profile, GVariant *options)
-{
-    return g_variant_new("(s@a{sv})", profile, options ? options : g_variant_new("a{sv}", NULL));
+    return client_finish(
+        start_method(client, method, arguments, G_DBUS_CALL_FLAGS_ALLOW_INTERACTIVE_AUTHORIZATION), error);
 }
 
 char *
-client_assign(Client *client, const char *profile, GVariant *options, GVariant **ret_row, GError **error)
+client_assign(Client *client, const char *profile, const char *options, GVariant **ret_row, GError **error)
 {
-    g_autoptr(GVariant) reply = client_call(client, "Assign", client_request(profile, options), error);
+    GVariant *parsed = g_variant_new_parsed(options ? options : "@a{sv} {}");
+    g_autoptr(GVariant) reply =
+        client_call(client, "Assign", g_variant_new("(s@a{sv})", profile, parsed), error);
     char *id = NULL;
 
     if (!reply)
@@ -192,6 +142,16 @@ client_assign(Client *client, const char *profile, GVariant *options, GVariant *
     g_variant_get_child(reply, 0, "s", &id);
     if (ret_row)
         *ret_row = g_variant_get_child_value(reply, 1);
+    return id;
+}
+
+char *
+client_must_assign(Client *client, const char *profile, const char *options, GVariant **ret_row)
+{
+    g_autoptr(GError) error = NULL;
+    char *id = client_assign(client, profile, options, ret_row, &error);
+
+    g_assert_no_error(error);
     return id;
 }
 
@@ -203,63 +163,24 @@ client_release(Client *client, const char *id, GError **error)
     return reply != NULL;
 }
 
-/* The one value in a reply. */
-static GVariant *
-only_value(GVariant *reply)
-{
-    GVariant *value = reply ? g_variant_get_child_value(reply, 0) : NULL;
-
-    g_clear_pointer(&reply, g_variant_unref);
-    return value;
-}
-
-GVariant *
-client_adopt(Client *client, const char *id, GError **error)
-{
-    return only_value(client_call(client, "Adopt", g_variant_new("(s)", id), error));
-}
-
-GVariant *
-client_plan(Client *client, const char *profile, GVariant *options, GError **error)
-{
-    return only_value(client_call(client, "Plan", client_request(profile, options), error));
-}
-
-gboolean
-client_reclaim(Client *client, const char *device, GError **error)
-{
-    g_autoptr(GVariant) reply = client_call(client, "Reclaim", g_variant_new("(s)", device), error);
-
-    return reply != NULL;
-}
-
-/* ---- Its properties ---- */
-
 GVariant *
 client_get(Client *client, const char *property)
 {
     g_autoptr(GError) error = NULL;
-    g_autoptr(GVariant) boxed =
-        only_value(client_call(client, "org.freedesktop.DBus.Properties.Get",
-                               g_variant_new("(ss)", HARNESS_NAME, property), &error));
+    g_autoptr(GVariant) reply =
+        client_finish(start(client, "org.freedesktop.DBus.Properties", "Get",
+                            g_variant_new("(ss)", NAME, property), G_DBUS_CALL_FLAGS_NONE),
+                      &error);
+    GVariant *value;
 
-    g_assert_no_error(error);
-    return g_variant_get_variant(boxed);
+    if (!reply)
+        host_give_up(__FILE__, __LINE__, error->message);
+    g_variant_get(reply, "(v)", &value);
+    return value;
 }
 
 GVariant *
-client_get_all(Client *client)
-{
-    g_autoptr(GError) error = NULL;
-    GVariant *all = only_value(client_call(client, "org.freedesktop.DBus.Properties.GetAll",
-                                           g_variant_new("(s)", HARNESS_NAME), &error));
-
-    g_assert_no_error(error);
-    return all;
-}
-
-GVariant *
-client_row(Client *client, const char *id)
+client_assignment(Client *client, const char *id)
 {
     g_autoptr(GVariant) rows = client_get(client, "Assignments");
 
@@ -269,67 +190,83 @@ client_row(Client *client, const char *id)
 char *
 client_state(Client *client, const char *id)
 {
-    g_autoptr(GVariant) row = client_row(client, id);
+    g_autoptr(GVariant) row = client_assignment(client, id);
 
     return g_strdup(row ? row_string(row, "State") : "");
 }
 
-GVariant *
-row_find(GVariant *rows, const char *key, const char *value)
-{
-    for (gsize i = 0; i < g_variant_n_children(rows); i++) {
-        g_autoptr(GVariant) row = g_variant_get_child_value(rows, i);
+/* ---- Signals ---- */
 
-        if (strcmp(row_string(row, key), value) == 0)
-            return g_steal_pointer(&row);
+static void
+on_removed(GDBusConnection *connection, const char *sender, const char *path, const char *interface,
+           const char *signal, GVariant *arguments, gpointer user_data)
+{
+    Client *client = user_data;
+    const char *id, *reason, *before;
+
+    g_variant_get(arguments, "(&s&s)", &id, &reason);
+    before = g_hash_table_lookup(client->removals, id);
+    g_hash_table_insert(client->removals, g_strdup(id),
+                        before ? g_strconcat(before, " ", reason, NULL) : g_strdup(reason));
+}
+
+static void
+count_change(Client *client, const char *property)
+{
+    guint count = GPOINTER_TO_UINT(g_hash_table_lookup(client->changes, property));
+
+    g_hash_table_insert(client->changes, g_strdup(property), GUINT_TO_POINTER(count + 1));
+}
+
+static void
+on_properties_changed(GDBusConnection *connection, const char *sender, const char *path,
+                      const char *interface, const char *signal, GVariant *arguments, gpointer user_data)
+{
+    g_autoptr(GVariant) changed = g_variant_get_child_value(arguments, 1);
+    g_autoptr(GVariant) names = g_variant_get_child_value(arguments, 2);
+    g_autofree const char **invalidated = g_variant_get_strv(names, NULL);
+    GVariantIter iter;
+    const char *key;
+    GVariant *value;
+
+    for (const char **name = invalidated; *name; name++)
+        count_change(user_data, *name);
+    g_variant_iter_init(&iter, changed);
+    while (g_variant_iter_next(&iter, "{&sv}", &key, &value)) {
+        count_change(user_data, key);
+        g_variant_unref(value);
     }
-    return NULL;
 }
 
-const char *
-row_string(GVariant *row, const char *key)
+static guint
+subscribe(Client *client, const char *interface, const char *signal, GDBusSignalCallback callback)
 {
-    const char *value = "";
-
-    g_variant_lookup(row, key, "&s", &value);
-    return value;
+    client->references++;
+    return g_dbus_connection_signal_subscribe(client->connection, NAME, interface, signal, PATH, NULL,
+                                              G_DBUS_SIGNAL_FLAGS_NONE, callback, client, client_unref);
 }
 
-gint64
-row_number(GVariant *row, const char *key)
+void
+client_listen(Client *client)
 {
-    guint64 wide;
-    guint32 natural;
-    gint32 whole;
+    g_autoptr(GVariant) synced = NULL;
 
-    if (g_variant_lookup(row, key, "t", &wide))
-        return (gint64)wide;
-    if (g_variant_lookup(row, key, "u", &natural))
-        return natural;
-    if (g_variant_lookup(row, key, "i", &whole))
-        return whole;
-    return -1;
+    client->subscriptions[0] = subscribe(client, NAME, "AssignmentRemoved", on_removed);
+    client->subscriptions[1] =
+        subscribe(client, "org.freedesktop.DBus.Properties", "PropertiesChanged", on_properties_changed);
+    synced = client_get(client, "Version"); /* the matches stand before this comes back */
 }
-
-/* ---- Errors ---- */
 
 char *
-error_name(const GError *error)
+client_removals(Client *client, const char *id)
 {
-    g_autofree char *name = error ? g_dbus_error_get_remote_error(error) : NULL;
+    const char *reasons = g_hash_table_lookup(client->removals, id);
 
-    if (!name)
-        return g_strdup(error ? error->message : "");
-    if (g_str_has_prefix(name, HARNESS_NAME ".Error."))
-        return g_strdup(name + strlen(HARNESS_NAME ".Error."));
-    return g_steal_pointer(&name);
+    return g_strdup(reasons ? reasons : "");
 }
 
-const char *
-error_text(const GError *error)
+guint
+client_changes(Client *client, const char *property)
 {
-    const char *colon =
-        g_str_has_prefix(error->message, "GDBus.Error:") ? strstr(error->message, ": ") : NULL;
-
-    return colon ? colon + 2 : error->message;
+    return GPOINTER_TO_UINT(g_hash_table_lookup(client->changes, property));
 }

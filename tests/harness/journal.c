@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "harness-private.h"
+#include "journal.h"
 
 #include <string.h>
 #include <sys/mount.h>
@@ -18,14 +18,24 @@ struct Journal {
     int stop; /* atomic */
 
     GMutex lock;
-    GPtrArray *records; /* of GHashTable: field -> value */
+    GPtrArray *records; /* of GPtrArray of "FIELD=value" */
 };
 
+static void
+add(GPtrArray *record, const char *name, gsize name_length, const char *value, gsize length)
+{
+    GString *field = g_string_new_len(name, (gssize)name_length);
+
+    g_string_append_c(field, '=');
+    g_string_append_len(field, value, (gssize)length);
+    g_ptr_array_add(record, g_string_free(field, FALSE));
+}
+
 /* "NAME=value\n", or "NAME\n" with the length as 64 bits little endian, the value and "\n". */
-static GHashTable *
+static GPtrArray *
 parse(const char *data, gsize length)
 {
-    GHashTable *record = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+    GPtrArray *record = g_ptr_array_new_with_free_func(g_free);
     const char *end = data + length;
 
     while (data < end) {
@@ -37,8 +47,7 @@ parse(const char *data, gsize length)
             break;
         equals = memchr(data, '=', (gsize)(line_end - data));
         if (equals) {
-            g_hash_table_replace(record, g_strndup(data, (gsize)(equals - data)),
-                                 g_strndup(equals + 1, (gsize)(line_end - equals - 1)));
+            add(record, data, (gsize)(equals - data), equals + 1, (gsize)(line_end - equals - 1));
             data = line_end + 1;
             continue;
         }
@@ -48,8 +57,7 @@ parse(const char *data, gsize length)
         size = GUINT64_FROM_LE(size);
         if (size > (gsize)(end - line_end - 1) - sizeof size)
             break;
-        g_hash_table_replace(record, g_strndup(data, (gsize)(line_end - data)),
-                             g_strndup(line_end + 1 + sizeof size, size));
+        add(record, data, (gsize)(line_end - data), line_end + 1 + sizeof size, size);
         data = line_end + 1 + sizeof size + size + 1;
     }
     return record;
@@ -109,10 +117,13 @@ Journal *
 journal_new(void)
 {
     Journal *journal = g_new0(Journal, 1);
+    g_autoptr(GError) error = NULL;
 
     check_namespace();
-    journal->directory = make_directory("journal");
-    journal->records = g_ptr_array_new_with_free_func((GDestroyNotify)g_hash_table_unref);
+    journal->directory = g_dir_make_tmp("journal-XXXXXX", &error);
+    g_assert_no_error(error);
+    g_assert_no_errno(chmod(journal->directory, 0755));
+    journal->records = g_ptr_array_new_with_free_func((GDestroyNotify)g_ptr_array_unref);
     g_mutex_init(&journal->lock);
     journal->socket = listen_in(journal->directory);
     g_assert_no_errno(g_mkdir_with_parents(JOURNAL_DIR, 0755));
@@ -129,17 +140,25 @@ journal_free(Journal *journal)
     g_thread_join(journal->thread);
     close(journal->socket);
     g_assert_no_errno(umount2(JOURNAL_DIR, MNT_DETACH));
-    remove_tree(journal->directory);
     g_ptr_array_unref(journal->records);
     g_mutex_clear(&journal->lock);
     g_free(journal->directory);
     g_free(journal);
 }
 
-static gboolean
-has(GHashTable *record, const char *field, const char *value)
+/* NULL without it. */
+static const char *
+value_of(GPtrArray *record, const char *name)
 {
-    return g_strcmp0(g_hash_table_lookup(record, field), value) == 0;
+    gsize length = strlen(name);
+
+    for (guint i = 0; i < record->len; i++) {
+        const char *field = g_ptr_array_index(record, i);
+
+        if (strncmp(field, name, length) == 0 && field[length] == '=')
+            return field + length + 1;
+    }
+    return NULL;
 }
 
 guint
@@ -149,20 +168,51 @@ journal_count(Journal *journal, const char *field, const char *value)
     guint count = 0;
 
     for (guint i = 0; i < journal->records->len; i++)
-        count += has(g_ptr_array_index(journal->records, i), field, value) ? 1 : 0;
+        count += g_strcmp0(value_of(g_ptr_array_index(journal->records, i), field), value) == 0 ? 1 : 0;
     return count;
+}
+
+/* With the lock. */
+static GPtrArray *
+newest(Journal *journal, const char *field, const char *value)
+{
+    for (guint i = journal->records->len; i > 0; i--) {
+        GPtrArray *record = g_ptr_array_index(journal->records, i - 1);
+
+        if (g_strcmp0(value_of(record, field), value) == 0)
+            return record;
+    }
+    return NULL;
 }
 
 const char *
 journal_field(Journal *journal, const char *field, const char *value, const char *name)
 {
     g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&journal->lock);
+    GPtrArray *record = newest(journal, field, value);
 
-    for (guint i = journal->records->len; i > 0; i--) {
-        GHashTable *record = g_ptr_array_index(journal->records, i - 1);
+    return record ? value_of(record, name) : NULL;
+}
 
-        if (has(record, field, value))
-            return g_hash_table_lookup(record, name);
+static int
+compare_text(gconstpointer a, gconstpointer b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+char *
+journal_names(Journal *journal, const char *field, const char *value)
+{
+    g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&journal->lock);
+    GPtrArray *record = newest(journal, field, value);
+    g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
+
+    for (guint i = 0; record && i < record->len; i++) {
+        const char *text = g_ptr_array_index(record, i);
+
+        g_ptr_array_add(names, g_strndup(text, strcspn(text, "=")));
     }
-    return NULL;
+    g_ptr_array_sort(names, compare_text);
+    g_ptr_array_add(names, NULL);
+    return g_strjoinv(" ", (char **)names->pdata);
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "harness-private.h"
+#include "log.h"
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define LOGS_MAX 32
@@ -67,13 +64,8 @@ on_deadly(int signal_number)
 void
 log_show_on_abort(const char *what, const char *path)
 {
-    static gsize once;
-
-    if (g_once_init_enter(&once)) {
-        for (size_t i = 0; i < sizeof deadly / sizeof deadly[0]; i++)
-            signal(deadly[i], on_deadly);
-        g_once_init_leave(&once, 1);
-    }
+    for (size_t i = 0; i < sizeof deadly / sizeof deadly[0]; i++)
+        signal(deadly[i], on_deadly);
     for (size_t i = 0; i < LOGS_MAX; i++) {
         if (logs[i].path)
             continue;
@@ -90,28 +82,4 @@ log_forget(const char *path)
         if (logs[i].path == path)
             logs[i].path = NULL;
     }
-}
-
-char *
-make_directory(const char *purpose)
-{
-    g_autofree char *template = g_strdup_printf("vgpu-%s-XXXXXX", purpose);
-    g_autoptr(GError) error = NULL;
-    char *directory = g_dir_make_tmp(template, &error);
-
-    g_assert_no_error(error);
-    g_assert_no_errno(chmod(directory, 0755));
-    return directory;
-}
-
-static int
-remove_one(const char *path, const struct stat *st, int type, struct FTW *state)
-{
-    return remove(path);
-}
-
-void
-remove_tree(const char *directory)
-{
-    nftw(directory, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }

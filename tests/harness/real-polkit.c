@@ -1,32 +1,23 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "harness-private.h"
+#include "real-polkit.h"
 
-#define POLKIT_NAME "org.freedesktop.PolicyKit1"
+#include "host.h"
+#include "log.h"
+#include "process.h"
+
 #define POLKITD "/usr/lib/polkit-1/polkitd"
+#define FREE_GID 64999
 
 struct RealPolkit {
     Bus *bus;
     char *directory;
     char *log;
     Process *process;
-    guint subscription;
-    guint changes; /* signals that rules or actions were read again */
 };
 
-static void
-write_file(const RealPolkit *polkit, const char *name, const char *text)
-{
-    g_autofree char *path = g_build_filename(polkit->directory, name, NULL);
-    g_autoptr(GError) error = NULL;
-
-    g_file_set_contents_full(path, text, -1, G_FILE_SET_CONTENTS_CONSISTENT, 0644, &error);
-    g_assert_no_error(error);
-}
-
 static char *
-read_source(const char *name)
+read_text(const char *path)
 {
-    g_autofree char *path = g_build_filename(HARNESS_POLKIT_DIR, name, NULL);
     g_autoptr(GError) error = NULL;
     char *text = NULL;
 
@@ -36,96 +27,98 @@ read_source(const char *name)
 }
 
 static void
-make_directories(const RealPolkit *polkit)
+write_text(const RealPolkit *polkit, const char *name, const char *text)
 {
-    static const char *const names[] = {"actions", "rules", "etc"};
+    g_autofree char *path = g_build_filename(polkit->directory, name, NULL);
+    g_autofree char *directory = g_path_get_dirname(path);
+    g_autoptr(GError) error = NULL;
 
-    for (gsize i = 0; i < G_N_ELEMENTS(names); i++) {
-        g_autofree char *path = g_build_filename(polkit->directory, names[i], NULL);
+    g_assert_no_errno(g_mkdir_with_parents(directory, 0755));
+    g_file_set_contents_full(path, text, -1, G_FILE_SET_CONTENTS_CONSISTENT, 0644, &error);
+    g_assert_no_error(error);
+}
 
-        g_assert_no_errno(g_mkdir_with_parents(path, 0755));
+/* The machine's groups, and ours with its one member. */
+static void
+write_groups(const RealPolkit *polkit, const char *member)
+{
+    g_autofree char *text = read_text("/etc/group");
+    g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+    GString *groups = g_string_new(NULL);
+    g_autofree char *written = NULL;
+
+    for (char **line = lines; *line; line++) {
+        if (**line && !g_str_has_prefix(*line, "vgpu:"))
+            g_string_append_printf(groups, "%s\n", *line);
     }
+    g_string_append_printf(groups, "vgpu:x:%d:%s\n", FREE_GID, member ? member : "");
+    written = g_string_free(groups, FALSE);
+    write_text(polkit, "group", written);
 }
 
 static void
-spawn(RealPolkit *polkit)
+write_files(const RealPolkit *polkit, const char *rules, const char *member)
+{
+    g_autofree char *policy = read_text(TEST_POLKIT_DIR "/org.hypeman.VGPU1.policy");
+    g_autofree char *shipped = read_text(TEST_POLKIT_DIR "/org.hypeman.VGPU1.rules");
+
+    write_text(polkit, "actions/org.hypeman.VGPU1.policy", policy);
+    write_text(polkit, "rules/org.hypeman.VGPU1.rules", rules ? rules : shipped);
+    write_text(polkit, "none/README", "The administrator has no rules.\n");
+    write_groups(polkit, member);
+}
+
+static Process *
+spawn(const RealPolkit *polkit)
 {
     g_autofree char *actions = g_build_filename(polkit->directory, "actions", NULL);
     g_autofree char *rules = g_build_filename(polkit->directory, "rules", NULL);
-    g_autofree char *etc = g_build_filename(polkit->directory, "etc", NULL);
+    g_autofree char *none = g_build_filename(polkit->directory, "none", NULL);
+    g_autofree char *group = g_build_filename(polkit->directory, "group", NULL);
     const Bind binds[] = {
         {actions, "/usr/share/polkit-1/actions"},
         {rules, "/usr/share/polkit-1/rules.d"},
-        {etc, "/etc/polkit-1/rules.d"},
+        {none, "/etc/polkit-1/rules.d"},
+        {group, "/etc/group"},
         {NULL, NULL},
     };
     const char *const argv[] = {POLKITD, "--no-debug", NULL};
     g_auto(GStrv) environment =
         g_environ_setenv(g_get_environ(), "DBUS_SYSTEM_BUS_ADDRESS", bus_address(polkit->bus), TRUE);
 
-    polkit->process = process_new(
+    return process_new(
         &(ProcessOptions){.argv = argv, .environment = environment, .log = polkit->log, .binds = binds});
-}
-
-static void
-on_changed(GDBusConnection *connection, const char *sender, const char *path, const char *interface,
-           const char *signal_name, GVariant *arguments, gpointer data)
-{
-    RealPolkit *polkit = data;
-
-    polkit->changes++;
 }
 
 static gboolean
 is_ready(RealPolkit *polkit)
 {
-    g_autofree char *owner = bus_owner(polkit->bus, POLKIT_NAME);
-
-    if (!process_is_running(polkit->process))
+    if (process_has_ended(polkit->process, NULL))
         g_error("polkitd has ended");
-    return owner != NULL;
+    return bus_has_owner(polkit->bus, "org.freedesktop.PolicyKit1");
 }
 
 RealPolkit *
-real_polkit_new(Bus *bus, const char *rules)
+real_polkit_new(Bus *bus, const char *directory, const char *rules, const char *member)
 {
     RealPolkit *polkit = g_new0(RealPolkit, 1);
-    g_autofree char *actions = read_source("org.hypeman.VGPU1.policy");
-    g_autofree char *shipped = read_source("org.hypeman.VGPU1.rules");
 
     polkit->bus = bus;
-    polkit->directory = make_directory("polkit");
-    polkit->log = g_build_filename(polkit->directory, "log", NULL);
+    polkit->directory = g_strdup(directory);
+    write_files(polkit, rules, member);
+    polkit->log = g_build_filename(directory, "log", NULL);
     log_show_on_abort("polkitd", polkit->log);
-    make_directories(polkit);
-    write_file(polkit, "actions/org.hypeman.VGPU1.policy", actions);
-    write_file(polkit, "rules/org.hypeman.VGPU1.rules", rules ? rules : shipped);
-    polkit->subscription = g_dbus_connection_signal_subscribe(
-        bus_connection(bus), POLKIT_NAME, "org.freedesktop.PolicyKit1.Authority", "Changed", NULL, NULL,
-        G_DBUS_SIGNAL_FLAGS_NONE, on_changed, polkit, NULL);
-    spawn(polkit);
-    wait_for_up_to(30, is_ready(polkit));
+    polkit->process = spawn(polkit);
+    wait_for(is_ready(polkit));
     return polkit;
 }
 
 void
 real_polkit_free(RealPolkit *polkit)
 {
-    if (bus_connection(polkit->bus))
-        g_dbus_connection_signal_unsubscribe(bus_connection(polkit->bus), polkit->subscription);
     process_free(polkit->process);
     log_forget(polkit->log);
-    remove_tree(polkit->directory);
     g_free(polkit->directory);
     g_free(polkit->log);
     g_free(polkit);
-}
-
-void
-real_polkit_set_rules(RealPolkit *polkit, const char *rules)
-{
-    guint before = polkit->changes;
-
-    write_file(polkit, "rules/org.hypeman.VGPU1.rules", rules);
-    wait_for_up_to(30, polkit->changes > before);
 }

@@ -7,20 +7,21 @@
 
 /* A host under test: the simulated hardware, a private bus, a polkit that does as it is told, and the real
  * service as a process. One thread: everything that waits lets the polkit answer meanwhile. What cannot be is
- * an assertion. */
+ * an assertion, and a test that aborts shows the logs of all that it started. */
 typedef struct Host Host;
 
 /* Hardware and bus, without cards and without the service. @options as of bed_new(). */
 Host *host_new(const BedOptions *options);
 
-/* Stops the service, which must still run if it was started and must have broken no rule of the kernel. */
+/* Stops the service, which must still run if it was started, must have broken no rule of the kernel and given
+ * a sanitizer no reason to speak, and must exit with 0. */
 void host_free(Host *host);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Host, host_free)
 
 Bed *host_bed(Host *host);
 
 /* Starts the service and waits for its name. @arguments: more for its command line, NULL-terminated, or NULL.
- */
+ * $VGPU_TEST_WRAPPER is a command to run it under, as "valgrind -q". */
 void host_start(Host *host, const char *const *arguments);
 
 /* Starts another one beside it, which is expected to end by itself; returns its exit status, or 128 + signal.
@@ -51,8 +52,10 @@ char *host_log(Host *host);
 /* Another connection of root, for a test that plays a service. The caller unrefs it. */
 GDBusConnection *host_connect(Host *host);
 
-/* SIGKILL to the bus. */
+/* SIGKILL to the bus; polkit is gone with it. Then another one, with another bus id, at the same address:
+ * clients are to connect anew. */
 void host_kill_bus(Host *host);
+void host_start_bus(Host *host);
 
 /* A path in a directory of this host's own, which is there from the start. The caller frees it. */
 char *host_file(Host *host, const char *name);
@@ -60,7 +63,7 @@ char *host_file(Host *host, const char *name);
 /* A path in the service's runtime directory. The caller frees it. */
 char *host_runtime_file(Host *host, const char *name);
 
-/* How many descriptors the service has open, and how many match rules it has on the bus. */
+/* How many descriptors the service has open at rest, and how many match rules it has on the bus. */
 guint host_fds(Host *host);
 guint host_match_rules(Host *host);
 
@@ -89,6 +92,11 @@ guint polkit_last_flags(Host *host);
 
 /* Answers all open questions. */
 void polkit_answer(Host *host, gboolean yes);
+
+/* The system's polkitd instead, until the host goes: with the project's actions, with @rules (JavaScript) as
+ * its only rules (NULL: those that the project installs), and with the user @member (or NULL) in group vgpu.
+ * uid 0 is always allowed. */
+void host_real_polkit(Host *host, const char *rules, const char *member);
 
 /* ---- Clients ---- */
 
@@ -140,8 +148,8 @@ GVariant *client_assignment(Client *client, const char *id);
 /* Its State, "" when there is none. The caller frees it. */
 char *client_state(Client *client, const char *id);
 
-/* The bus name of a remote error, without the prefix of our own ones: "InUse",
- * "org.freedesktop.DBus.Error.InvalidArgs". */
+/* The bus name of an error that came over the bus, without the prefix of our own ones and of the bus's:
+ * "InUse", "InvalidArgs"; "none" for NULL. The caller frees it. */
 char *error_name(const GError *error);
 #define assert_error(error, name)                                                                            \
     do {                                                                                                     \
@@ -158,10 +166,12 @@ guint client_changes(Client *client, const char *property);
 
 /* ---- Waiting ---- */
 
-/* Waits until @condition holds, letting everything run; ten seconds times $VGPU_TEST_SLOW at the most. */
-#define wait_for(condition)                                                                                  \
+/* Waits until @condition holds, letting everything run; ten seconds (or @seconds) times $VGPU_TEST_SLOW at
+ * the most. */
+#define wait_for(condition) wait_for_up_to(10, condition)
+#define wait_for_up_to(seconds, condition)                                                                   \
     do {                                                                                                     \
-        gint64 _deadline = bed_deadline(10);                                                                 \
+        gint64 _deadline = bed_deadline(seconds);                                                            \
         while (!(condition)) {                                                                               \
             if (g_get_monotonic_time() > _deadline)                                                          \
                 host_give_up(__FILE__, __LINE__, #condition);                                                \
@@ -169,7 +179,7 @@ guint client_changes(Client *client, const char *property);
         }                                                                                                    \
     } while (0)
 
-/* Ends the test with the log of the newest host and what was written there. */
+/* Ends the test with the logs of the newest host and what was written there. */
 G_GNUC_NORETURN void host_give_up(const char *file, int line, const char *condition);
 
 /* Lets everything that is ready run, and waits a little for more. */
