@@ -42,6 +42,12 @@ typedef struct {
 /* The record's guard, made when missing. */
 Guard *broker_guard(VgpuBroker *broker, const VgpuAssignment *assignment);
 
+void broker_guard_free(gpointer guard);
+
+/* Finds out who has the device of @assignment open, in a worker, and shows it. @missed: opens and closes may
+ * have been missed, so what is found says what is shown. */
+void broker_look_for_holders(VgpuBroker *broker, const VgpuAssignment *assignment, gboolean missed);
+
 /* Starts to watch the node of @assignment anew: events of before are forgotten. */
 void broker_watch(VgpuBroker *broker, VgpuAssignment *assignment);
 
@@ -80,6 +86,9 @@ gboolean broker_withdraw(VgpuAssignment *assignment, GError **error);
 
 /* Why @assignment is cleared when nobody asked for it. */
 VgpuEnding broker_own_ending(const VgpuAssignment *assignment);
+
+/* The placement policy that is configured. */
+VgpuPolicy broker_policy(const VgpuBroker *broker);
 
 /* A new random id, free for the caller to take. */
 char *broker_new_id(void);

@@ -11,17 +11,6 @@
 #define SHARED_SCAN_US (200 * 1000)
 #define SAVE_AGAIN_SECONDS 1
 
-static void
-guard_free(gpointer data)
-{
-    Guard *guard = data;
-
-    g_clear_handle_id(&guard->timer, g_source_remove);
-    g_clear_pointer(&guard->watch, vgpu_watch_free);
-    g_free(guard->id);
-    g_free(guard);
-}
-
 void
 vgpu_broker_want_names(VgpuBroker *broker)
 {
@@ -58,7 +47,7 @@ vgpu_broker_new(const VgpuConfig *config, VgpuStore *store, VgpuOwners *owners, 
     broker->names = vgpu_names_new(vgpu_store_directory(store), vgpu_store_boot_id(store), on_told, broker);
     broker->seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
     broker->settling = g_ptr_array_new();
-    broker->guards = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, guard_free);
+    broker->guards = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, broker_guard_free);
     return broker;
 }
 
@@ -167,117 +156,6 @@ broker_save(VgpuBroker *broker)
         g_warning("the state could not be written, trying again: %s", error->message);
         broker->save_again = g_timeout_add_seconds(SAVE_AGAIN_SECONDS, on_save_again, broker);
     }
-}
-
-Guard *
-broker_guard(VgpuBroker *broker, const VgpuAssignment *assignment)
-{
-    Guard *guard = g_hash_table_lookup(broker->guards, assignment->id);
-
-    if (!guard) {
-        guard = g_new0(Guard, 1);
-        guard->broker = broker;
-        guard->id = g_strdup(assignment->id);
-        g_hash_table_insert(broker->guards, guard->id, guard);
-    }
-    return guard;
-}
-
-/* Who has a device open, for people. */
-typedef struct {
-    VgpuBroker *broker;
-    char *id;
-    char *nodes[3];
-    char **holders;
-} HolderScan;
-
-static void
-holders_job(VgpuJob *job, gpointer data)
-{
-    HolderScan *look = data;
-
-    look->holders = vgpu_usage_holders((const char *const *)look->nodes, NULL);
-}
-
-static void
-on_holders(gpointer data, gpointer user_data)
-{
-    HolderScan *look = data;
-    VgpuAssignment *assignment = vgpu_assignments_get(look->broker->assignments, look->id);
-    gboolean missed = GPOINTER_TO_INT(user_data);
-
-    if (assignment && !assignment->busy &&
-        (assignment->state == VGPU_STATE_IN_USE || (missed && assignment->state == VGPU_STATE_ASSIGNED))) {
-        Guard *guard = broker_guard(look->broker, assignment);
-
-        if (missed)
-            vgpu_assignment_event(assignment, look->holders[0] ? VGPU_EVENT_OPENED : VGPU_EVENT_CLOSED, NULL);
-        g_strfreev(assignment->holders);
-        assignment->holders = g_steal_pointer(&look->holders);
-        if (guard->watch)
-            vgpu_watch_set_holders(guard->watch, (const char *const *)assignment->holders);
-        look->broker->hooks->changed(look->broker->user_data);
-    }
-    g_strfreev(look->holders);
-    g_free(look->nodes[0]);
-    g_free(look->nodes[1]);
-    g_free(look->id);
-    g_free(look);
-}
-
-/* @missed: opens and closes may have been missed, so what is found says what is shown. */
-static void
-look_for_holders(VgpuBroker *broker, const VgpuAssignment *assignment, gboolean missed)
-{
-    HolderScan *look = g_new0(HolderScan, 1);
-    guint n = 0;
-
-    look->broker = broker;
-    look->id = g_strdup(assignment->id);
-    if (assignment->device->group_node)
-        look->nodes[n++] = g_strdup(assignment->device->group_node);
-    if (assignment->device->device_node)
-        look->nodes[n] = g_strdup(assignment->device->device_node);
-    vgpu_worker_run(broker->worker, NULL, holders_job, look, on_holders, GINT_TO_POINTER(missed));
-}
-
-static void
-on_opened_or_closed(VgpuWatchEvent event, gpointer user_data)
-{
-    Guard *guard = user_data;
-    VgpuBroker *broker = guard->broker;
-    VgpuAssignment *assignment = vgpu_assignments_get(broker->assignments, guard->id);
-    VgpuState before = assignment->state;
-    VgpuDuty duty;
-
-    if (assignment->busy) {
-        guard->closed |= event == VGPU_WATCH_CLOSED;
-        return;
-    }
-    duty = vgpu_assignment_event(assignment,
-                                 event == VGPU_WATCH_OPENED ? VGPU_EVENT_OPENED : VGPU_EVENT_CLOSED, NULL);
-    if (event == VGPU_WATCH_CLOSED)
-        g_clear_pointer(&assignment->holders, g_strfreev);
-    if (assignment->state != before)
-        broker->hooks->changed(broker->user_data);
-    if (assignment->state != before && assignment->state == VGPU_STATE_IN_USE)
-        look_for_holders(broker, assignment, FALSE);
-    if (duty == VGPU_DUTY_CLEAR) {
-        guard->pause_ms = 0; /* a new event starts the pauses over */
-        broker_clear(broker, assignment, broker_own_ending(assignment), NULL, NULL);
-    }
-}
-
-void
-broker_watch(VgpuBroker *broker, VgpuAssignment *assignment)
-{
-    Guard *guard = broker_guard(broker, assignment);
-
-    guard->closed = FALSE;
-    g_clear_pointer(&guard->watch, vgpu_watch_free);
-    if (assignment->device->group_node)
-        guard->watch =
-            vgpu_watch_new(broker->event, assignment->device->group_node, on_opened_or_closed, guard);
 }
 
 gboolean
@@ -524,101 +402,6 @@ vgpu_broker_rescan(VgpuBroker *broker)
         if (vgpu_assignment_event(assignment, VGPU_EVENT_LOST, NULL) == VGPU_DUTY_LOSE)
             broker_end(broker, assignment, VGPU_ENDING_LOST);
     }
-}
-
-static void ask_for_owner(Guard *question);
-
-static gboolean
-on_ask_again(gpointer user_data)
-{
-    ask_for_owner(user_data);
-    return G_SOURCE_REMOVE;
-}
-
-static void
-on_owner_identified(VgpuCaller *caller, gboolean gone, gpointer user_data)
-{
-    Guard *question = user_data;
-    VgpuAssignment *assignment = vgpu_assignments_get(question->broker->assignments, question->id);
-    gboolean known = caller || gone;
-
-    g_clear_pointer(&caller, vgpu_caller_free);
-    if (!known && assignment) {
-        g_timeout_add_seconds(1, on_ask_again, question); /* silence is not an absence */
-        return;
-    }
-    if (gone && assignment && !assignment->owner_gone)
-        vgpu_broker_owner_vanished(question->broker, assignment->owner);
-    guard_free(question);
-}
-
-/* Whether the owner of a record is still there. @question has only broker and id; it is freed with the
- * answer. */
-static void
-ask_for_owner(Guard *question)
-{
-    VgpuAssignment *assignment = vgpu_assignments_get(question->broker->assignments, question->id);
-
-    if (!assignment || question->broker->stopped ||
-        vgpu_owners_identify(question->broker->owners, assignment->owner, on_owner_identified, question) < 0)
-        guard_free(question);
-}
-
-/* Takes up one record of an earlier run. */
-static void
-take_up(VgpuBroker *broker, VgpuAssignment *assignment, gboolean same_bus)
-{
-    Guard *question;
-
-    vgpu_owners_hold(broker->owners, assignment->owner);
-    broker_watch(broker, assignment);
-    switch (assignment->state) {
-    case VGPU_STATE_ASSIGNING: /* never answered, so released even if its owner lives */
-    case VGPU_STATE_RELEASING:
-    case VGPU_STATE_LINGERING:
-        broker_clear(broker, assignment, broker_own_ending(assignment), NULL, NULL);
-        return;
-    case VGPU_STATE_FAILED:
-        if (assignment->may_repeat)
-            broker_clear_later(broker, assignment);
-        return;
-    default:
-        look_for_holders(broker, assignment, TRUE);
-    }
-    if (!same_bus) {
-        vgpu_broker_owner_vanished(broker, assignment->owner);
-        return;
-    }
-    question = g_new0(Guard, 1);
-    question->broker = broker;
-    question->id = g_strdup(assignment->id);
-    ask_for_owner(question);
-}
-
-void
-vgpu_broker_start(VgpuBroker *broker)
-{
-    g_autoptr(GError) error = NULL;
-    g_autoptr(GPtrArray) list = NULL;
-    g_autoptr(GPtrArray) ids = g_ptr_array_new_with_free_func(g_free);
-    VgpuStoreAge age;
-
-    if (!vgpu_store_load(broker->store, broker->bus_id, broker->assignments, &age, &error))
-        g_warning("the state of the last run cannot be used, and no device it speaks of is touched: %s",
-                  error->message);
-    else if (!age.same_boot)
-        g_message("the state file is of another boot and void");
-    list = vgpu_assignments_list(broker->assignments);
-    for (guint i = 0; i < list->len; i++)
-        g_ptr_array_add(ids, g_strdup(((VgpuAssignment *)g_ptr_array_index(list, i))->id));
-    for (guint i = 0; i < ids->len; i++) {
-        VgpuAssignment *assignment = vgpu_assignments_get(broker->assignments, g_ptr_array_index(ids, i));
-        if (assignment)
-            take_up(broker, assignment, age.same_bus);
-    }
-    vgpu_broker_rescan(broker);
-    if (age.same_boot)
-        broker_save(broker);
 }
 
 void

@@ -42,8 +42,8 @@ gboolean vgpu_broker_look(VgpuBroker *broker, gboolean fresh, VgpuHost *ret_host
 /* The host of the last look, without looking again; FALSE when there was none. */
 gboolean vgpu_broker_last_look(VgpuBroker *broker, VgpuHost *ret_host);
 
-/* Somebody reads names of profiles or cards, or asks for some: what the last look could not tell is asked for.
- * Does not wait; what comes of it is a change. */
+/* Somebody reads names of profiles or cards, or asks for some: what the last look could not tell is asked
+ * for. Does not wait; what comes of it is a change. */
 void vgpu_broker_want_names(VgpuBroker *broker);
 
 /* Looks again, and ends what was lost. For device events. */

@@ -108,13 +108,35 @@ load_config(const char *path)
     return config;
 }
 
+static const char *
+system_bus_address(void)
+{
+    const char *address = g_getenv("DBUS_SYSTEM_BUS_ADDRESS");
+
+    return address && *address
+               ? address
+               : "unix:path=/run/dbus/system_bus_socket;unix:path=/var/run/dbus/system_bus_socket";
+}
+
 static gboolean
 open_bus(sd_event *event, sd_bus **ret_bus, char **ret_bus_id, GError **error)
 {
     char text[SD_ID128_STRING_MAX];
     sd_id128_t id;
-    int r = sd_bus_open_system(ret_bus);
+    int r = sd_bus_new(ret_bus);
 
+    if (r >= 0)
+        r = sd_bus_set_address(*ret_bus, system_bus_address());
+    if (r >= 0)
+        r = sd_bus_set_bus_client(*ret_bus, 1);
+    if (r >= 0)
+        r = sd_bus_set_trusted(*ret_bus, 0);
+    /* Messages with descriptors are dropped by the bus: a few of them from anybody would fill its queue to
+     * us. */
+    if (r >= 0)
+        r = sd_bus_negotiate_fds(*ret_bus, 0);
+    if (r >= 0)
+        r = sd_bus_start(*ret_bus);
     if (r >= 0)
         r = sd_bus_attach_event(*ret_bus, event, SD_EVENT_PRIORITY_NORMAL);
     /* Losing the bus is not "everybody has vanished": end without a touch, and let systemd start anew. */
@@ -201,7 +223,7 @@ serve(const char *config_path, int *ret_code, GError **error)
         return FALSE;
     owners = vgpu_owners_new(bus, vgpu_service_vanished, service);
     broker = vgpu_broker_new(config, store, owners, worker, event, bus_id, &vgpu_service_hooks, service);
-    sleep = vgpu_sleep_new(bus, config->inhibit_sleep, on_devices_changed, broker);
+    sleep = vgpu_sleep_new(config->inhibit_sleep, on_devices_changed, broker);
     vgpu_service_start(service, owners, broker, sleep);
     r = request_name(bus);
     if (r < 0)
@@ -217,6 +239,9 @@ serve(const char *config_path, int *ret_code, GError **error)
     /* A thread may sit in a write that never returns and still use all this. */
     if (vgpu_worker_busy(worker) > 0)
         _exit(*ret_code);
+    vgpu_service_end(service);
+    sd_bus_flush(bus);
+    sd_bus_close(bus);
     return TRUE;
 }
 

@@ -10,10 +10,14 @@
     "type='signal',sender='org.freedesktop.DBus',path='/org/freedesktop/DBus',"                              \
     "interface='org.freedesktop.DBus',member='NameOwnerChanged',arg2=''"
 
+#define CHECK_SECONDS 5
+
 struct _VgpuOwners {
     sd_bus *bus;
     sd_bus_slot *match;
-    GHashTable *holds; /* name -> count */
+    GHashTable *holds;  /* name -> count */
+    sd_bus_slot *check; /* a question for all names that is under way */
+    guint timer;        /* of the next one */
     VgpuOwnersVanished vanished;
     gpointer user_data;
 };
@@ -49,6 +53,8 @@ vgpu_owners_new(sd_bus *bus, VgpuOwnersVanished vanished, gpointer user_data)
 void
 vgpu_owners_free(VgpuOwners *owners)
 {
+    g_clear_handle_id(&owners->timer, g_source_remove);
+    sd_bus_slot_unref(owners->check);
     sd_bus_slot_unref(owners->match);
     g_hash_table_unref(owners->holds);
     sd_bus_unref(owners->bus);
@@ -61,6 +67,9 @@ on_name_owner_changed(sd_bus_message *message, void *user_data, sd_bus_error *er
     VgpuOwners *owners = user_data;
     const char *name, *old_owner, *new_owner;
 
+    /* Anybody may send such a signal to us alone, and it fits the match: only the bus itself knows. */
+    if (g_strcmp0(sd_bus_message_get_sender(message), "org.freedesktop.DBus") != 0)
+        return 0;
     if (sd_bus_message_read(message, "sss", &name, &old_owner, &new_owner) < 0)
         return 0;
     if (*new_owner == '\0' && g_hash_table_contains(owners->holds, name)) {
@@ -68,6 +77,43 @@ on_name_owner_changed(sd_bus_message *message, void *user_data, sd_bus_error *er
         owners->vanished(gone, owners->user_data);
     }
     return 0;
+}
+
+static int
+on_names(sd_bus_message *reply, void *user_data, sd_bus_error *error)
+{
+    VgpuOwners *owners = user_data;
+    g_autoptr(GHashTable) present = g_hash_table_new(g_str_hash, g_str_equal);
+    g_autoptr(GPtrArray) gone = g_ptr_array_new_with_free_func(g_free);
+    g_auto(GStrv) names = NULL;
+    GHashTableIter iter;
+    gpointer name;
+
+    owners->check = sd_bus_slot_unref(owners->check);
+    if (sd_bus_message_is_method_error(reply, NULL) || sd_bus_message_read_strv(reply, &names) < 0)
+        return 0; /* silence is not an absence */
+    for (char **there = names; there && *there; there++)
+        g_hash_table_add(present, *there);
+    g_hash_table_iter_init(&iter, owners->holds);
+    while (g_hash_table_iter_next(&iter, &name, NULL)) {
+        if (!g_hash_table_contains(present, name))
+            g_ptr_array_add(gone, g_strdup(name));
+    }
+    for (guint i = 0; i < gone->len; i++)
+        owners->vanished(g_ptr_array_index(gone, i), owners->user_data);
+    return 0;
+}
+
+/* A bus whose queue to us is full drops signals without a word, and somebody may fill it on purpose. */
+static gboolean
+on_check(gpointer user_data)
+{
+    VgpuOwners *owners = user_data;
+
+    if (!owners->check)
+        sd_bus_call_method_async(owners->bus, &owners->check, "org.freedesktop.DBus", "/org/freedesktop/DBus",
+                                 "org.freedesktop.DBus", "ListNames", on_names, owners, "");
+    return G_SOURCE_CONTINUE;
 }
 
 int
@@ -81,6 +127,8 @@ vgpu_owners_hold(VgpuOwners *owners, const char *name)
         if (r < 0)
             return r;
     }
+    if (owners->timer == 0)
+        owners->timer = g_timeout_add_seconds(CHECK_SECONDS, on_check, owners);
     g_hash_table_insert(owners->holds, g_strdup(name), GUINT_TO_POINTER(count + 1));
     return 0;
 }
@@ -94,8 +142,10 @@ vgpu_owners_drop(VgpuOwners *owners, const char *name)
         g_hash_table_insert(owners->holds, g_strdup(name), GUINT_TO_POINTER(count - 1));
     else
         g_hash_table_remove(owners->holds, name);
-    if (g_hash_table_size(owners->holds) == 0)
-        owners->match = sd_bus_slot_unref(owners->match);
+    if (g_hash_table_size(owners->holds) > 0)
+        return;
+    owners->match = sd_bus_slot_unref(owners->match);
+    g_clear_handle_id(&owners->timer, g_source_remove);
 }
 
 typedef struct {

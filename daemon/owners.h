@@ -21,7 +21,7 @@ VgpuCaller *vgpu_caller_copy(const VgpuCaller *caller);
 void vgpu_caller_free(VgpuCaller *caller);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(VgpuCaller, vgpu_caller_free)
 
-/* @vanished is called once for each held name that leaves the bus. The caller frees it. */
+/* @vanished is called for each held name that leaves the bus, perhaps more than once. The caller frees it. */
 VgpuOwners *vgpu_owners_new(sd_bus *bus, VgpuOwnersVanished vanished, gpointer user_data);
 void vgpu_owners_free(VgpuOwners *owners);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(VgpuOwners, vgpu_owners_free)

@@ -155,9 +155,9 @@ describe_full_slots(const Question *question, const Tally *tally)
         return g_strdup_printf("%s, which is asked for, holds a vGPU: release it first",
                                question->request->device);
     if (tally->slots == 1)
-        return g_strdup_printf("it is full: its only slot holds a vGPU (%s); release it first", load);
-    return g_strdup_printf("it is full: all its %u slots hold a vGPU (%s); release one first", tally->slots,
-                           load);
+        return g_strdup_printf("it is full, as its only slot holds a vGPU (%s): release it first", load);
+    return g_strdup_printf("it is full, as all its %u slots hold a vGPU (%s): release one first",
+                           tally->slots, load);
 }
 
 static char *
@@ -171,7 +171,7 @@ describe_obstacles(const Question *question, const Tally *tally, const char *whi
         if (text->len > 0)
             g_string_append(text, ", ");
         else if (tally->slots > 1)
-            g_string_append_printf(text, "none of its %u slots%s is free: ", tally->slots, which);
+            g_string_append_printf(text, "none of its %u slots%s is free (", tally->slots, which);
         else if (question->request->device)
             g_string_append_printf(text, "%s, which is asked for, ", question->request->device);
         else
@@ -180,7 +180,7 @@ describe_obstacles(const Question *question, const Tally *tally, const char *whi
             g_string_append_printf(text, "%u ", tally->with[i]);
         g_string_append(text, tally->with[i] == 1 ? obstacles[i].one : obstacles[i].several);
     }
-    g_string_append_printf(text, "; %s", way_out_of(tally));
+    g_string_append_printf(text, "%s: %s", tally->slots > 1 ? ")" : "", way_out_of(tally));
     return g_string_free(text, FALSE);
 }
 
@@ -301,7 +301,7 @@ no_slot_lists_it(const Question *question)
     if (!listing.lists && sizes->len == 0)
         return g_strdup("it holds no vGPU and yet offers no profile: the log of the kernel may say why");
     if (!listing.lists && !question->request->device)
-        return g_strdup_printf("it is full: its vGPUs (%s) leave no room for another; release one first",
+        return g_strdup_printf("it is full, as its vGPUs (%s) leave no room for another: release one first",
                                load);
     if (!listing.mixes && only > 0 && wanted > 0 && only != wanted)
         return g_strdup_printf("it holds vGPUs of another size (%s) and takes only that size beside them: "

@@ -27,6 +27,9 @@ void vgpu_service_start(VgpuService *service, VgpuOwners *owners, VgpuBroker *br
 /* Answers all pending calls with an error; new ones are refused. */
 void vgpu_service_stop(VgpuService *service);
 
+/* Forgets the calls whose last step will never come, when the loop has ended. */
+void vgpu_service_end(VgpuService *service);
+
 /* Callbacks for the rooms below; @service is the user data. */
 void vgpu_service_vanished(const char *name, gpointer service);
 extern const VgpuBrokerHooks vgpu_service_hooks;

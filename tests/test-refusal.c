@@ -72,7 +72,7 @@ test_all_slots_hold_one(void)
 
     load(model, add_l40s(model, 32), 32, "1147", 1024, NOTHING);
     assert_refused(model, "NVIDIA L40S-1Q",
-                   "it is full: all its 32 slots hold a vGPU (32 of 1024 MiB); release one first");
+                   "it is full, as all its 32 slots hold a vGPU (32 of 1024 MiB): release one first");
 }
 
 static void
@@ -82,7 +82,7 @@ test_the_only_slot_holds_one(void)
 
     load(model, add_l40s(model, 1), 1, "1147", 1024, NOTHING);
     assert_refused(model, "NVIDIA L40S-1Q",
-                   "it is full: its only slot holds a vGPU (1 of 1024 MiB); release it first");
+                   "it is full, as its only slot holds a vGPU (1 of 1024 MiB): release it first");
 }
 
 static void
@@ -92,7 +92,7 @@ test_no_memory_for_anything(void)
 
     load(model, add_l40s(model, 32), 24, "1148", 2048, NOTHING);
     assert_refused(model, "NVIDIA L40S-1Q",
-                   "it is full: its vGPUs (24 of 2048 MiB) leave no room for another; release one first");
+                   "it is full, as its vGPUs (24 of 2048 MiB) leave no room for another: release one first");
 }
 
 /* As found at the start of the service: nothing has a name or a size. */
@@ -106,7 +106,7 @@ test_full_of_the_unknown(void)
         model_occupy(model_slot(card, i), "1414", 0);
     model_look(model);
     assert_refused(model, "NVIDIA H200X-1-18C",
-                   "it is full: all its 16 slots hold a vGPU (16 of unknown size); release one first");
+                   "it is full, as all its 16 slots hold a vGPU (16 of unknown size): release one first");
 }
 
 /* ---- Other sizes, memory ---- */
@@ -156,10 +156,9 @@ test_memory_left_but_no_slot_lists_it(void)
 
     load(model, card, 2, "1148", 2048, ONLY_2);
     load(model, card, 1, "1155", 24576, ONLY_2);
-    assert_refused(
-        model, "NVIDIA L40S-4Q",
-        "it has 20480 MiB left, but none of its 29 free slots lists this profile now: take one that "
-        "Profiles says is available");
+    assert_refused(model, "NVIDIA L40S-4Q",
+                   "it has 20480 MiB left, but none of its 29 free slots lists this profile now: take one "
+                   "that Profiles says is available");
 }
 
 static void
@@ -170,10 +169,9 @@ test_memory_left_but_the_only_free_slot_does_not_list_it(void)
 
     load(model, card, 2, "1148", 2048, ONLY_2);
     load(model, card, 1, "1155", 24576, ONLY_2);
-    assert_refused(
-        model, "NVIDIA L40S-4Q",
-        "it has 20480 MiB left, but its only free slot does not list this profile now: take one that "
-        "Profiles says is available");
+    assert_refused(model, "NVIDIA L40S-4Q",
+                   "it has 20480 MiB left, but its only free slot does not list this profile now: take one "
+                   "that Profiles says is available");
 }
 
 /* Divided into instances, and of unknown memory. */
@@ -229,7 +227,7 @@ test_parent_that_offers_none(void)
                    "release them, or take a profile of 2048 MiB");
     ((VgpuType *)slot->types->pdata[0])->available = 0;
     assert_refused(model, "GRID T4-2Q",
-                   "it is full: its vGPUs (1 of 2048 MiB) leave no room for another; release one first");
+                   "it is full, as its vGPUs (1 of 2048 MiB) leave no room for another: release one first");
 }
 
 /* ---- Slots that are busy, failed or not to be had ---- */
@@ -244,8 +242,8 @@ test_busy_and_failed(void)
     model_add_record(model, VF, VGPU_STATE_RELEASING);
     model_add_record(model, NEXT, VGPU_STATE_FAILED);
     assert_refused(model, "NVIDIA L40S-2Q",
-                   "none of its 4 slots is free: 2 hold a vGPU, 1 is being set or cleared, 1 could not be "
-                   "cleared; try again in a moment");
+                   "none of its 4 slots is free (2 hold a vGPU, 1 is being set or cleared, 1 could not be "
+                   "cleared): try again in a moment");
 }
 
 static void
@@ -257,10 +255,9 @@ test_failed(void)
     load(model, card, 2, "1148", 2048, NOTHING);
     model_add_record(model, VF, VGPU_STATE_ASSIGNED);
     model_add_record(model, NEXT, VGPU_STATE_FAILED);
-    assert_refused(
-        model, "NVIDIA L40S-2Q",
-        "none of its 2 slots is free: 1 holds a vGPU, 1 could not be cleared; reclaim what could not "
-        "be cleared");
+    assert_refused(model, "NVIDIA L40S-2Q",
+                   "none of its 2 slots is free (1 holds a vGPU, 1 could not be cleared): reclaim what could "
+                   "not be cleared");
 }
 
 static void
@@ -273,14 +270,12 @@ test_shared_group(void)
     model_slot(card, 1)->group_others = g_strsplit(VF, " ", -1);
     assert_refused(
         model, "NVIDIA L40S-2Q",
-        "none of its 2 slots is free: 2 share their IOMMU groups with other devices; only root may "
-        "have it");
+        "none of its 2 slots is free (2 share their IOMMU groups with other devices): only root may have it");
     model_occupy(model_slot(card, 0), "1148", 2048);
     model_look(model);
-    assert_refused(
-        model, "NVIDIA L40S-2Q",
-        "none of its 2 slots is free: 1 holds a vGPU, 1 shares its IOMMU group with a vGPU that is "
-        "taken; release one first");
+    assert_refused(model, "NVIDIA L40S-2Q",
+                   "none of its 2 slots is free (1 holds a vGPU, 1 shares its IOMMU group with a vGPU that "
+                   "is taken): release one first");
 }
 
 static void
@@ -292,10 +287,9 @@ test_no_iommu(void)
     model_slot(card, 0)->iommu_group = -1;
     model_slot(card, 1)->noiommu = TRUE;
     model_slot(card, 2)->error = g_strdup("Input/output error");
-    assert_refused(
-        model, "NVIDIA L40S-2Q",
-        "none of its 3 slots is free: 1 cannot be read, 1 has no IOMMU group, 1 has no IOMMU behind "
-        "it; switch the IOMMU on");
+    assert_refused(model, "NVIDIA L40S-2Q",
+                   "none of its 3 slots is free (1 cannot be read, 1 has no IOMMU group, 1 has no IOMMU "
+                   "behind it): switch the IOMMU on");
 }
 
 static void
@@ -305,7 +299,7 @@ test_the_only_slot_has_no_group(void)
     VgpuCard *card = add_l40s(model, 1);
 
     model_slot(card, 0)->iommu_group = -1;
-    assert_refused(model, "NVIDIA L40S-2Q", "its only slot has no IOMMU group; switch the IOMMU on");
+    assert_refused(model, "NVIDIA L40S-2Q", "its only slot has no IOMMU group: switch the IOMMU on");
 }
 
 /* One slot is free, but only the other ones list it. */
@@ -319,10 +313,9 @@ test_slots_that_list_it_are_not_free(void)
     model_slot(card, 1)->noiommu = TRUE;
     model_set_types(model_slot(card, 2), "1147=NVIDIA_L40S-1Q=1024");
     model_look(model);
-    assert_refused(
-        model, "NVIDIA L40S-2Q",
-        "none of its 2 slots that list this profile is free: 2 have no IOMMU behind them; switch the "
-        "IOMMU on");
+    assert_refused(model, "NVIDIA L40S-2Q",
+                   "none of its 2 slots that list this profile is free (2 have no IOMMU behind them): switch "
+                   "the IOMMU on");
 }
 
 /* ---- Refused by the driver ---- */
@@ -339,9 +332,9 @@ test_driver_refused(void)
     add_l40s(model, 2);
     g_hash_table_add(slots, (gpointer)VF);
     g_hash_table_add(slots, (gpointer)NEXT);
-    assert_refused_with(model, request, &tried,
-                        "every slot of it that lists this profile refused it just now: the log of the kernel "
-                        "may say why");
+    assert_refused_with(
+        model, request, &tried,
+        "every slot of it that lists this profile refused it just now: the log of the kernel may say why");
     g_hash_table_add(cards, (gpointer)CARD);
     assert_refused_with(model, request, &tried,
                         "its driver refused it just now: the log of the kernel may say why");
@@ -391,23 +384,21 @@ test_one_device(void)
     model_slot(card, 0)->group_others = g_strsplit(NEXT, " ", -1);
     assert_refused_with(
         model, request, NULL,
-        "0000:3b:00.4, which is asked for, shares its IOMMU group with other devices; only root "
-        "may have it");
+        "0000:3b:00.4, which is asked for, shares its IOMMU group with other devices: only root may have it");
     g_clear_pointer(&model_slot(card, 0)->group_others, g_strfreev);
     model_set_types(model_slot(card, 0), "1147=NVIDIA_L40S-1Q=1024");
     model_look(model);
-    assert_refused_with(
-        model, request, NULL,
-        "it has 49152 MiB left, but 0000:3b:00.4, which is asked for, does not list this profile "
-        "now: take one that Profiles says is available");
+    assert_refused_with(model, request, NULL,
+                        "it has 49152 MiB left, but 0000:3b:00.4, which is asked for, does not list this "
+                        "profile now: take one that Profiles says is available");
     model_occupy(model_slot(card, 0), "1147", 1024);
     model_look(model);
     assert_refused_with(model, request, NULL,
                         "0000:3b:00.4, which is asked for, holds a vGPU: release it first");
     model_add_record(model, VF, VGPU_STATE_FAILED);
-    assert_refused_with(model, request, NULL,
-                        "0000:3b:00.4, which is asked for, could not be cleared; reclaim what could not be "
-                        "cleared");
+    assert_refused_with(
+        model, request, NULL,
+        "0000:3b:00.4, which is asked for, could not be cleared: reclaim what could not be cleared");
 }
 
 static void

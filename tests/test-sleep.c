@@ -17,6 +17,7 @@ typedef struct {
     guint object;
     int pipe;    /* our end of the newest lock; -1 for none */
     guint locks; /* handed out */
+    gboolean preparing;
     char *why;
 } Fixture;
 
@@ -24,6 +25,7 @@ static const char xml[] =
     "<node><interface name='org.freedesktop.login1.Manager'><method name='Inhibit'>"
     "<arg type='s' direction='in'/><arg type='s' direction='in'/><arg type='s' direction='in'/>"
     "<arg type='s' direction='in'/><arg type='h' direction='out'/></method>"
+    "<property name='PreparingForSleep' type='b' access='read'/>"
     "<signal name='PrepareForSleep'><arg type='b'/></signal></interface></node>";
 
 static void
@@ -49,6 +51,15 @@ on_call(GDBusConnection *connection, const char *sender, const char *path, const
     g_dbus_method_invocation_return_value_with_unix_fd_list(invocation, g_variant_new("(h)", 0), fds);
 }
 
+static GVariant *
+on_get(GDBusConnection *connection, const char *sender, const char *path, const char *interface,
+       const char *property, GError **error, gpointer user_data)
+{
+    const Fixture *fixture = user_data;
+
+    return g_variant_new_boolean(fixture->preparing);
+}
+
 static gboolean
 is_locked(Fixture *fixture)
 {
@@ -60,7 +71,7 @@ is_locked(Fixture *fixture)
 static void
 set_up(Fixture *fixture, gconstpointer config)
 {
-    static const GDBusInterfaceVTable vtable = {on_call, NULL, NULL, {0}};
+    static const GDBusInterfaceVTable vtable = {on_call, on_get, NULL, {0}};
     g_autoptr(GDBusNodeInfo) node = g_dbus_node_info_new_for_xml(xml, NULL);
     g_autofree char *path = NULL;
     g_autofree char *argument = NULL;
@@ -121,25 +132,36 @@ test_not_asked_for(Fixture *fixture, gconstpointer data)
 static void
 prepare(Fixture *fixture, gboolean sleep)
 {
+    fixture->preparing = sleep;
     g_dbus_connection_emit_signal(fixture->logind, NULL, "/org/freedesktop/login1",
                                   "org.freedesktop.login1.Manager", "PrepareForSleep",
                                   g_variant_new("(b)", sleep), NULL);
     g_dbus_connection_flush_sync(fixture->logind, NULL, NULL);
 }
 
+/* Tries to assign, and gives back what it got. */
+static gboolean
+is_busy(Fixture *fixture)
+{
+    g_autoptr(GError) error = NULL;
+    g_autofree char *id = client_assign(fixture->client, "L40S-2Q", NULL, NULL, &error);
+
+    if (!id) {
+        assert_error(error, "Busy");
+        return TRUE;
+    }
+    g_assert_true(client_release(fixture->client, id, NULL));
+    return FALSE;
+}
+
 static void
 test_busy_before_sleep(Fixture *fixture, gconstpointer data)
 {
-    g_autofree char *first = NULL;
-    g_autofree char *second = NULL;
-    g_autoptr(GError) error = NULL;
-
+    g_assert_false(is_busy(fixture));
     prepare(fixture, TRUE);
-    wait_for((g_clear_error(&error), g_free(first),
-              first = client_assign(fixture->client, "L40S-2Q", NULL, NULL, &error), first == NULL));
-    assert_error(error, "Busy");
+    wait_for(is_busy(fixture));
     prepare(fixture, FALSE);
-    wait_for((second = client_assign(fixture->client, "L40S-2Q", NULL, NULL, NULL)) != NULL);
+    wait_for(!is_busy(fixture));
 }
 
 #define ADD(path, config, test) g_test_add(path, Fixture, config, set_up, test, tear_down)

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Taking up what an earlier run has left. */
+#include "broker-internal.h"
+
+static void ask_for_owner(Guard *question);
+
+static gboolean
+on_ask_again(gpointer user_data)
+{
+    ask_for_owner(user_data);
+    return G_SOURCE_REMOVE;
+}
+
+static void
+on_owner_identified(VgpuCaller *caller, gboolean gone, gpointer user_data)
+{
+    Guard *question = user_data;
+    VgpuAssignment *assignment = vgpu_assignments_get(question->broker->assignments, question->id);
+    gboolean known = caller || gone;
+
+    g_clear_pointer(&caller, vgpu_caller_free);
+    if (!known && assignment) {
+        g_timeout_add_seconds(1, on_ask_again, question); /* silence is not an absence */
+        return;
+    }
+    if (gone && assignment && !assignment->owner_gone)
+        vgpu_broker_owner_vanished(question->broker, assignment->owner);
+    broker_guard_free(question);
+}
+
+/* Whether the owner of a record is still there. @question has only broker and id; it is freed with the
+ * answer. */
+static void
+ask_for_owner(Guard *question)
+{
+    VgpuAssignment *assignment = vgpu_assignments_get(question->broker->assignments, question->id);
+
+    if (!assignment || question->broker->stopped ||
+        vgpu_owners_identify(question->broker->owners, assignment->owner, on_owner_identified, question) < 0)
+        broker_guard_free(question);
+}
+
+/* Takes up one record of an earlier run. */
+static void
+take_up(VgpuBroker *broker, VgpuAssignment *assignment, gboolean same_bus)
+{
+    Guard *question;
+
+    vgpu_owners_hold(broker->owners, assignment->owner);
+    broker_watch(broker, assignment);
+    switch (assignment->state) {
+    case VGPU_STATE_ASSIGNING: /* never answered, so released even if its owner lives */
+    case VGPU_STATE_RELEASING:
+    case VGPU_STATE_LINGERING:
+        broker_clear(broker, assignment, broker_own_ending(assignment), NULL, NULL);
+        return;
+    case VGPU_STATE_FAILED:
+        if (assignment->may_repeat)
+            broker_clear_later(broker, assignment);
+        return;
+    default:
+        broker_look_for_holders(broker, assignment, TRUE);
+    }
+    if (!same_bus) {
+        vgpu_broker_owner_vanished(broker, assignment->owner);
+        return;
+    }
+    question = g_new0(Guard, 1);
+    question->broker = broker;
+    question->id = g_strdup(assignment->id);
+    ask_for_owner(question);
+}
+
+void
+vgpu_broker_start(VgpuBroker *broker)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(GPtrArray) list = NULL;
+    g_autoptr(GPtrArray) ids = g_ptr_array_new_with_free_func(g_free);
+    VgpuStoreAge age;
+
+    if (!vgpu_store_load(broker->store, broker->bus_id, broker->assignments, &age, &error))
+        g_warning("the state of the last run cannot be used, and no device it speaks of is touched: %s",
+                  error->message);
+    else if (!age.same_boot)
+        g_message("the state file is of another boot and void");
+    list = vgpu_assignments_list(broker->assignments);
+    for (guint i = 0; i < list->len; i++)
+        g_ptr_array_add(ids, g_strdup(((VgpuAssignment *)g_ptr_array_index(list, i))->id));
+    for (guint i = 0; i < ids->len; i++) {
+        VgpuAssignment *assignment = vgpu_assignments_get(broker->assignments, g_ptr_array_index(ids, i));
+        if (assignment)
+            take_up(broker, assignment, age.same_bus);
+    }
+    vgpu_broker_rescan(broker);
+    if (age.same_boot)
+        broker_save(broker);
+}
