@@ -291,7 +291,12 @@ on_refused(Attempt *attempt, VgpuAssignment *assignment)
         g_hash_table_add(attempt->tried.cards, g_strdup(assignment->card));
     g_hash_table_add(attempt->tried.slots, g_strdup(attempt->device->slot));
     g_clear_error(&attempt->refusal);
-    set_device_failed(&attempt->refusal, attempt->device, attempt->error->message, NULL);
+    /* A slot that is in use, or not to be proved unused, has not failed: there is only no room on it. */
+    if (attempt->error->domain == VGPU_ERROR)
+        g_set_error(&attempt->refusal, VGPU_ERROR, VGPU_ERROR_NO_CAPACITY, "there is no room for %s now: %s",
+                    attempt->device->name, attempt->error->message);
+    else
+        set_device_failed(&attempt->refusal, attempt->device, attempt->error->message, NULL);
     caller_left = assignment->owner_gone;
     broker_forget(attempt->broker, assignment);
     attempt_clear(attempt);

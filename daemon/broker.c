@@ -55,6 +55,7 @@ void
 vgpu_broker_free(VgpuBroker *broker)
 {
     g_clear_handle_id(&broker->save_again, g_source_remove);
+    g_clear_handle_id(&broker->lost, g_source_remove);
     g_hash_table_unref(broker->guards);
     g_hash_table_unref(broker->seen);
     g_ptr_array_unref(broker->settling);
@@ -87,6 +88,51 @@ busy_devices(VgpuBroker *broker)
     return busy;
 }
 
+/* Whether the scan shows another device, or none, where @assignment has its own. */
+static gboolean
+was_lost(const VgpuInventory *inventory, const VgpuAssignment *assignment)
+{
+    const VgpuSlot *slot = vgpu_inventory_find_slot(inventory, assignment->device->slot, NULL);
+    const VgpuDevice *now;
+
+    if (slot && slot->error)
+        return FALSE; /* it cannot be read: that proves nothing */
+    now = vgpu_inventory_find_device(inventory, assignment->device->slot, assignment->device->uuid);
+    return !now || g_strcmp0(now->type_id, assignment->device->type_id) != 0 ||
+           (assignment->device->inode != 0 && now->inode != assignment->device->inode) ||
+           (assignment->device->node_inode != 0 && now->node_inode != assignment->device->node_inode);
+}
+
+static gboolean
+is_lost(const VgpuBroker *broker, const VgpuAssignment *assignment)
+{
+    return !assignment->busy && assignment->state != VGPU_STATE_ASSIGNING &&
+           was_lost(broker->inventory, assignment);
+}
+
+static gboolean
+on_lost(gpointer user_data)
+{
+    VgpuBroker *broker = user_data;
+
+    broker->lost = 0;
+    vgpu_broker_rescan(broker);
+    return G_SOURCE_REMOVE;
+}
+
+/* What others did to our devices is noticed by any scan, and ended when whoever scanned has what it came for.
+ */
+static void
+notice_lost(VgpuBroker *broker)
+{
+    g_autoptr(GPtrArray) list = vgpu_assignments_list(broker->assignments);
+
+    for (guint i = 0; i < list->len && broker->lost == 0 && !broker->stopped; i++) {
+        if (is_lost(broker, g_ptr_array_index(list, i)))
+            broker->lost = g_idle_add(on_lost, broker);
+    }
+}
+
 static gboolean
 scan(VgpuBroker *broker, GError **error)
 {
@@ -101,6 +147,7 @@ scan(VgpuBroker *broker, GError **error)
     broker->inventory = g_steal_pointer(&inventory);
     broker->scanned = g_get_monotonic_time();
     broker->hooks->changed(broker->user_data);
+    notice_lost(broker);
     return TRUE;
 }
 
@@ -350,21 +397,6 @@ vgpu_broker_owner_vanished(VgpuBroker *broker, const char *name)
     broker_changed(broker);
 }
 
-/* Whether the scan shows another device, or none, where @assignment has its own. */
-static gboolean
-was_lost(const VgpuInventory *inventory, const VgpuAssignment *assignment)
-{
-    const VgpuSlot *slot = vgpu_inventory_find_slot(inventory, assignment->device->slot, NULL);
-    const VgpuDevice *now;
-
-    if (slot && slot->error)
-        return FALSE; /* it cannot be read: that proves nothing */
-    now = vgpu_inventory_find_device(inventory, assignment->device->slot, assignment->device->uuid);
-    return !now || g_strcmp0(now->type_id, assignment->device->type_id) != 0 ||
-           (assignment->device->inode != 0 && now->inode != assignment->device->inode) ||
-           (assignment->device->node_inode != 0 && now->node_inode != assignment->device->node_inode);
-}
-
 /* udev may have put a mode over an entry. */
 static void
 restore_access(const GPtrArray *list)
@@ -396,8 +428,7 @@ vgpu_broker_rescan(VgpuBroker *broker)
     for (guint i = 0; i < list->len; i++) {
         VgpuAssignment *assignment = g_ptr_array_index(list, i);
 
-        if (assignment->busy || assignment->state == VGPU_STATE_ASSIGNING ||
-            !was_lost(broker->inventory, assignment))
+        if (!is_lost(broker, assignment))
             continue;
         if (vgpu_assignment_event(assignment, VGPU_EVENT_LOST, NULL) == VGPU_DUTY_LOSE)
             broker_end(broker, assignment, VGPU_ENDING_LOST);

@@ -395,11 +395,16 @@ static void
 test_kept_group_descriptor(Fixture *fixture, gconstpointer data)
 {
     BedHolder *holder = bed_hold_full(fixture->bed, VF, BED_HOLD_GROUP_ONLY, NULL, 0, NULL);
+    g_autoptr(GError) error = NULL;
     g_autoptr(GVariant) row = NULL;
     g_autofree char *id = client_must_assign(fixture->client, "L40S-2Q", NULL, &row);
 
     g_assert_cmpstr(row_string(row, "Device"), ==, "0000:3b:00.5");
     g_assert_cmpuint(bed_vf_type(fixture->bed, VF), ==, 0);
+    /* Where it is the only choice, it is not a failure of the device. */
+    g_assert_null(client_assign(fixture->client, "L40S-2Q", "{'device': <'" VF "'>}", NULL, &error));
+    assert_error(error, "NoCapacity");
+    g_assert_nonnull(strstr(error->message, "is open in process"));
     bed_let_go(holder);
 }
 

@@ -290,6 +290,17 @@ test_mdev_removed_by_hand(Fixture *fixture, gconstpointer data)
     assert_lost(fixture, id);
 }
 
+/* Others write into sysfs without an event: the next scan that anything causes notices. */
+static void
+test_noticed_by_a_read(Fixture *fixture, gconstpointer data)
+{
+    g_autofree char *id = client_must_assign(fixture->client, "L40S-2Q", NULL, NULL);
+
+    g_assert_cmpint(bed_set_by_hand(fixture->bed, VF, 0), ==, 0);
+    wait_for((g_variant_unref(client_get(fixture->client, "GPUs")), was_removed(fixture, id, "lost")));
+    g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE, VF, "0"), ==, 0);
+}
+
 /* The service learns of it only when it wants to clear: nothing is written. */
 static void
 test_found_lost_by_release(Fixture *fixture, gconstpointer data)
@@ -384,6 +395,7 @@ run(int argc, char **argv)
     ADD("/foreign/lost/cleared-by-hand-closes-the-node", NULL, test_cleared_by_hand);
     ADD("/foreign/lost/mdev-removed-by-hand", NULL, test_mdev_removed_by_hand);
     ADD("/foreign/lost/found-by-release-writes-nothing", NULL, test_found_lost_by_release);
+    ADD("/foreign/lost/cleared-by-hand-is-noticed-by-a-read", NULL, test_noticed_by_a_read);
     ADD("/foreign/lost/while-the-service-was-down", NULL, test_lost_while_down);
     ADD("/foreign/plug/a-burst-is-one-change", NULL, test_burst);
     ADD("/foreign/plug/attributes-that-come-late", NULL, test_late_attributes);

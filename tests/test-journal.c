@@ -255,9 +255,9 @@ static void
 test_odd_label(Fixture *fixture, gconstpointer data)
 {
     const char *label = data;
-    g_autoptr(GError) error = NULL;
-    g_autofree char *options =
-        g_strdup_printf("{'label': <%s>}", g_variant_print(g_variant_new_string(label), FALSE));
+    g_autoptr(GVariant) value = g_variant_ref_sink(g_variant_new_string(label));
+    g_autofree char *text = g_variant_print(value, FALSE);
+    g_autofree char *options = g_strdup_printf("{'label': <%s>}", text);
     g_autofree char *id = client_must_assign(fixture->user, "L40S-2Q", options, NULL);
 
     assert_line(fixture, ASSIGNED, id, VF);
