@@ -192,12 +192,12 @@ vgpu_access_grant(const VgpuDevice *device, guint32 uid, GError **error)
     return TRUE;
 }
 
-gboolean
-vgpu_access_withdraw(const VgpuDevice *device, guint32 uid, GError **error)
+/* Takes off @only's entry, or with NULL everybody's. */
+static gboolean
+withdraw(const VgpuDevice *device, const uid_t *only, GError **error)
 {
     g_auto(Node) node = {.fd = -1};
     g_autoptr(VgpuAcl) cleanup = NULL;
-    uid_t user = uid;
     acl_t acl;
 
     if (!node_open(&node, device))
@@ -205,10 +205,24 @@ vgpu_access_withdraw(const VgpuDevice *device, guint32 uid, GError **error)
     cleanup = acl = acl_get_file(node.path, ACL_TYPE_ACCESS);
     if (!acl)
         return fail(device, "withdrawn", errno, error);
-    if (remove_users(acl, &user, device) == 0)
+    if (remove_users(acl, only, device) == 0)
         return TRUE;
     drop_idle_mask(acl);
     return acl_set_file(node.path, ACL_TYPE_ACCESS, acl) == 0 || fail(device, "withdrawn", errno, error);
+}
+
+gboolean
+vgpu_access_withdraw(const VgpuDevice *device, guint32 uid, GError **error)
+{
+    uid_t user = uid;
+
+    return withdraw(device, &user, error);
+}
+
+gboolean
+vgpu_access_close(const VgpuDevice *device, GError **error)
+{
+    return withdraw(device, NULL, error);
 }
 
 gboolean

@@ -14,6 +14,9 @@
  * of groups stay. FALSE when there is no such node or it is another one. */
 gboolean vgpu_access_grant(const VgpuDevice *device, guint32 uid, GError **error);
 
+/* Removes the entries of all named users, and logs them: for root, who needs none. */
+gboolean vgpu_access_close(const VgpuDevice *device, GError **error);
+
 /* Takes @uid's entry off the node. A node that is gone or is another one has none of ours: TRUE. */
 gboolean vgpu_access_withdraw(const VgpuDevice *device, guint32 uid, GError **error);
 

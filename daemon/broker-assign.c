@@ -187,6 +187,7 @@ set_device_failed(GError **error, const VgpuDevice *device, const char *what, co
 static void
 take_back(Attempt *attempt, VgpuAssignment *assignment, VgpuBrokerDone done, gpointer user_data)
 {
+    assignment->owner_gone = TRUE; /* nobody was told of it, so nobody has it */
     if (attempt->take)
         broker_clear_taken(attempt->broker, assignment, g_steal_pointer(&attempt->target),
                            g_steal_pointer(&attempt->take), done, user_data);
@@ -269,7 +270,8 @@ hand_over(Attempt *attempt, VgpuAssignment *assignment)
     g_clear_pointer(&attempt->take, vgpu_take_free);
     vgpu_assignment_event(assignment, VGPU_EVENT_SET, NULL);
     if (!broker_try_save(broker, &error)) {
-        /* Unanswered, so it is cleared like one that was found so at a start. */
+        /* Unanswered, so it is cleared like one that was found so at a start: nobody has it. */
+        assignment->owner_gone = TRUE;
         broker_clear(broker, assignment, VGPU_ENDING_RELEASED, NULL, NULL);
         finish(attempt, NULL, error);
         return;

@@ -58,6 +58,14 @@ finish(Clear *clear, const VgpuAssignment *assignment, const GError *error)
     clear_free(clear);
 }
 
+/* Somebody has it, and may keep it. */
+static gboolean
+has_owner(const VgpuAssignment *assignment)
+{
+    return !assignment->owner_gone &&
+           (assignment->state == VGPU_STATE_ASSIGNED || assignment->state == VGPU_STATE_IN_USE);
+}
+
 static void
 set_busy(GError **error, const VgpuAssignment *assignment)
 {
@@ -167,6 +175,8 @@ clear_job(VgpuJob *job, gpointer data)
     g_autoptr(GError) unreadable = NULL;
     gboolean written;
 
+    if (clear->began == 0)
+        clear->began = g_get_monotonic_time(); /* not before its turn has come */
     g_clear_error(&clear->error);
     g_clear_pointer(&clear->still, g_free);
     written = clear->framework->clear(clear->target, job, keep_fd, &clear->error);
@@ -203,6 +213,7 @@ lose(Clear *clear, VgpuAssignment *assignment)
     g_set_error(&error, VGPU_ERROR, VGPU_ERROR_UNKNOWN_ASSIGNMENT,
                 "%s is gone or was made anew, so assignment %s is no more",
                 vgpu_assignment_device_name(assignment), assignment->id);
+    broker_withdraw_and_log(assignment);
     /* What was being cleared when the service was stopped, and is cleared now, has ended as it should. */
     if (clear->unset && assignment->state == VGPU_STATE_RELEASING)
         broker_end(broker, assignment, broker_own_ending(assignment));
@@ -367,7 +378,7 @@ clear_what_is_taken(Clear *clear, VgpuAssignment *assignment)
             return;
         }
         broker_watch(broker, assignment);
-        if (assignment->owner_gone)
+        if (assignment->state == VGPU_STATE_FAILED ? assignment->may_repeat : !has_owner(assignment))
             broker_clear_later(broker, assignment);
         finish(clear, assignment, error);
         return;
@@ -379,7 +390,6 @@ clear_what_is_taken(Clear *clear, VgpuAssignment *assignment)
         fail(clear, assignment, VGPU_EVENT_CLEAR_FAILED);
         return;
     }
-    clear->began = g_get_monotonic_time();
     start_clear_job(clear, assignment);
 }
 
@@ -388,7 +398,6 @@ on_taken(gpointer data, gpointer user_data)
 {
     Clear *clear = data;
     VgpuAssignment *assignment = vgpu_assignments_get(clear->broker->assignments, clear->id);
-    gboolean has_owner;
 
     broker_guard(clear->broker, assignment)->taking = NULL;
     if (clear->broker->stopped) {
@@ -396,9 +405,7 @@ on_taken(gpointer data, gpointer user_data)
         finish_busy(clear, assignment);
         return;
     }
-    has_owner = !assignment->owner_gone &&
-                (assignment->state == VGPU_STATE_ASSIGNED || assignment->state == VGPU_STATE_IN_USE);
-    if (clear->take && (clear->done || !has_owner)) {
+    if (clear->take && (clear->done || !has_owner(assignment))) {
         clear_what_is_taken(clear, assignment);
         return;
     }

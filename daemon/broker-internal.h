@@ -38,6 +38,8 @@ typedef struct {
     guint pause_ms;   /* before that try */
     gboolean closed;  /* a close was seen while an operation was under way */
     gpointer taking;  /* a try to take it that nobody asked for: others may join it, or call it off */
+    gboolean looking; /* holders are being looked for */
+    gboolean look_again;
 } Guard;
 
 /* The record's guard, made when missing. */
@@ -84,6 +86,9 @@ void broker_clear_later(VgpuBroker *broker, VgpuAssignment *assignment);
 /* Gives its uid access to its group node, unless that is root; withdraws it again. FALSE with an error. */
 gboolean broker_grant(VgpuAssignment *assignment, GError **error);
 gboolean broker_withdraw(VgpuAssignment *assignment, GError **error);
+
+/* Withdraws what has ended or has no owner any more; a failure shows again, and counts, in a clear. */
+void broker_withdraw_and_log(VgpuAssignment *assignment);
 
 /* Why @assignment is cleared when nobody asked for it. */
 VgpuEnding broker_own_ending(const VgpuAssignment *assignment);

@@ -50,6 +50,9 @@ take_up(VgpuBroker *broker, VgpuAssignment *assignment, gboolean same_bus)
     broker_watch(broker, assignment);
     switch (assignment->state) {
     case VGPU_STATE_ASSIGNING: /* never answered, so released even if its owner lives */
+        assignment->owner_gone = TRUE;
+        broker_clear(broker, assignment, broker_own_ending(assignment), NULL, NULL);
+        return;
     case VGPU_STATE_RELEASING:
     case VGPU_STATE_LINGERING:
         broker_clear(broker, assignment, broker_own_ending(assignment), NULL, NULL);

@@ -49,6 +49,7 @@ on_holders(gpointer data, gpointer user_data)
 {
     HolderScan *look = data;
     VgpuAssignment *assignment = vgpu_assignments_get(look->broker->assignments, look->id);
+    gboolean again = FALSE;
     gboolean missed = GPOINTER_TO_INT(user_data);
 
     if (assignment && !assignment->busy &&
@@ -63,6 +64,15 @@ on_holders(gpointer data, gpointer user_data)
             vgpu_watch_set_holders(guard->watch, (const char *const *)assignment->holders);
         look->broker->hooks->changed(look->broker->user_data);
     }
+    if (assignment) {
+        Guard *guard = broker_guard(look->broker, assignment);
+
+        again = guard->look_again && assignment->state == VGPU_STATE_IN_USE;
+        guard->looking = FALSE;
+        guard->look_again = FALSE;
+    }
+    if (again)
+        broker_look_for_holders(look->broker, assignment, FALSE);
     g_strfreev(look->holders);
     g_free(look->nodes[0]);
     g_free(look->nodes[1]);
@@ -73,8 +83,16 @@ on_holders(gpointer data, gpointer user_data)
 void
 broker_look_for_holders(VgpuBroker *broker, const VgpuAssignment *assignment, gboolean missed)
 {
-    HolderScan *look = g_new0(HolderScan, 1);
+    HolderScan *look;
+    Guard *guard = broker_guard(broker, assignment);
     guint n = 0;
+
+    /* One at a time: whoever opens and closes in a loop keeps one thread busy, not a thousand. */
+    guard->look_again = guard->looking;
+    if (guard->looking)
+        return;
+    guard->looking = TRUE;
+    look = g_new0(HolderScan, 1);
 
     look->broker = broker;
     look->id = g_strdup(assignment->id);

@@ -90,13 +90,15 @@ busy_devices(VgpuBroker *broker)
 
 /* Whether the scan shows another device, or none, where @assignment has its own. */
 static gboolean
-was_lost(const VgpuInventory *inventory, const VgpuAssignment *assignment)
+was_lost(const VgpuBroker *broker, const VgpuAssignment *assignment)
 {
+    const VgpuInventory *inventory = broker->inventory;
     const VgpuSlot *slot = vgpu_inventory_find_slot(inventory, assignment->device->slot, NULL);
     const VgpuDevice *now;
 
-    if (slot && slot->error)
-        return FALSE; /* it cannot be read: that proves nothing */
+    /* One that cannot be read, or is on a card that is no longer looked at, proves nothing. */
+    if ((slot && slot->error) || !vgpu_config_manages(broker->config, assignment->card))
+        return FALSE;
     now = vgpu_inventory_find_device(inventory, assignment->device->slot, assignment->device->uuid);
     return !now || g_strcmp0(now->type_id, assignment->device->type_id) != 0 ||
            (assignment->device->inode != 0 && now->inode != assignment->device->inode) ||
@@ -106,8 +108,7 @@ was_lost(const VgpuInventory *inventory, const VgpuAssignment *assignment)
 static gboolean
 is_lost(const VgpuBroker *broker, const VgpuAssignment *assignment)
 {
-    return !assignment->busy && assignment->state != VGPU_STATE_ASSIGNING &&
-           was_lost(broker->inventory, assignment);
+    return !assignment->busy && assignment->state != VGPU_STATE_ASSIGNING && was_lost(broker, assignment);
 }
 
 static gboolean
@@ -209,7 +210,7 @@ gboolean
 broker_grant(VgpuAssignment *assignment, GError **error)
 {
     if (assignment->uid == 0)
-        return TRUE;
+        return vgpu_access_close(assignment->device, error);
     if (!assignment->device->group_node) {
         g_set_error(error, VGPU_ERROR, VGPU_ERROR_ACCESS_DENIED,
                     "this kernel has no VFIO group for %s, so only root can be given it",
@@ -232,8 +233,8 @@ broker_withdraw(VgpuAssignment *assignment, GError **error)
 }
 
 /* What has ended or has no owner any more; a failure shows again, and counts, when it is cleared. */
-static void
-withdraw_and_log(VgpuAssignment *assignment)
+void
+broker_withdraw_and_log(VgpuAssignment *assignment)
 {
     g_autoptr(GError) error = NULL;
 
@@ -269,7 +270,7 @@ broker_end(VgpuBroker *broker, VgpuAssignment *assignment, VgpuEnding ending)
     g_autofree char *id = vgpu_assignment_is_visible(assignment) ? g_strdup(assignment->id) : NULL;
 
     if (ending == VGPU_ENDING_LOST)
-        withdraw_and_log(assignment);
+        broker_withdraw_and_log(assignment);
     vgpu_journal_change(VGPU_MESSAGE_ENDED, assignment, vgpu_ending_name(ending), NULL);
     broker_forget(broker, assignment);
     if (id)
@@ -355,7 +356,7 @@ vgpu_broker_adopt(VgpuBroker *broker, const char *id, const VgpuCaller *caller, 
         return NULL;
     if (assignment->uid != caller->uid && vgpu_broker_is_at_limit(broker, caller->uid, error))
         return NULL;
-    if (assignment->busy && !broker_guard(broker, assignment)->taking) {
+    if (assignment->busy) {
         g_set_error(error, VGPU_ERROR, VGPU_ERROR_BUSY,
                     "another operation on %s is under way: try again later",
                     vgpu_assignment_device_name(assignment));
@@ -390,7 +391,7 @@ vgpu_broker_owner_vanished(VgpuBroker *broker, const char *name)
             continue;
         duty = vgpu_assignment_event(assignment, VGPU_EVENT_OWNER_VANISHED, NULL);
         if (!assignment->writing)
-            withdraw_and_log(assignment);
+            broker_withdraw_and_log(assignment);
         if (duty == VGPU_DUTY_CLEAR && !assignment->busy)
             broker_clear(broker, assignment, VGPU_ENDING_OWNER_VANISHED, NULL, NULL);
     }

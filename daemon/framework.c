@@ -49,8 +49,8 @@ vgpu_answer_to_clear(int err, const char *still)
     for (gsize i = 0; i < G_N_ELEMENTS(answers); i++) {
         if (answers[i].err != err)
             continue;
-        /* EPERM is also what a slot without a type answers. */
-        if (err == EPERM && !still)
+        /* EPERM is also what a slot without a type answers; and what is clear needs no second write. */
+        if ((err == EPERM || err == EBUSY) && !still)
             return VGPU_ANSWER_DONE;
         return answers[i].clear;
     }

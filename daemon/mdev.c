@@ -154,8 +154,12 @@ mdev_read(const VgpuTarget *target, GError **error)
     g_autoptr(GError) missing = NULL;
     char *type_id;
 
-    if (!target->device || !vgpu_dir_has(target->slot, target->uuid))
+    if (!vgpu_dir_has(target->slot, target->uuid))
         return NULL;
+    if (!target->device) {
+        vgpu_dir_set_error(error, target->slot, target->uuid, EIO);
+        return NULL;
+    }
     type_id = vgpu_dir_link(target->device, "mdev_type", &missing);
     if (!type_id && !g_error_matches(missing, VGPU_SYSFS_ERROR, ENOENT))
         g_propagate_error(error, g_steal_pointer(&missing));
@@ -167,7 +171,10 @@ mdev_set(VgpuTarget *target, const char *type_id, GError **error)
 {
     g_autofree char *create = g_build_filename(TYPES, type_id, "create", NULL);
 
-    return vgpu_dir_write(target->slot, create, target->uuid, error) && mdev_open(target, error);
+    if (!vgpu_dir_write(target->slot, create, target->uuid, error))
+        return FALSE;
+    mdev_open(target, NULL); /* it exists, whatever comes of this: what is read back decides */
+    return TRUE;
 }
 
 static gboolean

@@ -13,6 +13,9 @@
 #define ACTION_ASSIGN "org.hypeman.VGPU1.assign"
 #define ACTION_MANAGE "org.hypeman.VGPU1.manage"
 
+#define ADOPT_TRIES 20
+#define ADOPT_PAUSE_MS 20
+
 typedef enum { CALL_ASSIGN, CALL_PLAN, CALL_RELEASE, CALL_ADOPT, CALL_RECLAIM } CallKind;
 
 /* A method call that cannot be answered at once. */
@@ -26,6 +29,7 @@ typedef struct {
     VgpuCaller *caller; /* NULL until the bus said who it is */
     GCancellable *cancellable;
     gboolean pending;  /* a person may be asked: counts in its uid's limit */
+    guint tries;       /* of Adopt */
     gboolean answered; /* by vgpu_service_stop(), or its caller left */
 } Call;
 
@@ -49,7 +53,8 @@ reply_error(sd_bus_message *message, const GError *error)
     const char *name = error->domain == VGPU_ERROR ? vgpu_error_bus_name((VgpuError)error->code) : NULL;
     g_autofree char *text = vgpu_text_printable(error->message);
 
-    return sd_bus_reply_method_errorf(message, name ? name : SD_BUS_ERROR_FAILED, "%s", text);
+    return sd_bus_reply_method_errorf(message, name ? name : vgpu_error_bus_name(VGPU_ERROR_DEVICE_FAILED),
+                                      "%s", text);
 }
 
 /* Answers with @error, or with @assignment in the shape of the method. */
@@ -113,6 +118,21 @@ plan(Call *call)
     call_free(call);
 }
 
+static void perform(Call *call);
+
+/* The service itself was looking whether the device is free, which takes it for an instant. */
+static gboolean
+on_perform_again(gpointer user_data)
+{
+    Call *call = user_data;
+
+    if (call->answered)
+        call_free(call);
+    else
+        perform(call);
+    return G_SOURCE_REMOVE;
+}
+
 static void
 perform(Call *call)
 {
@@ -138,7 +158,10 @@ perform(Call *call)
         break;
     case CALL_ADOPT:
         assignment = vgpu_broker_adopt(broker, call->argument, call->caller, &error);
-        on_broker_done(assignment, error, call);
+        if (g_error_matches(error, VGPU_ERROR, VGPU_ERROR_BUSY) && call->tries++ < ADOPT_TRIES)
+            g_timeout_add(ADOPT_PAUSE_MS, on_perform_again, call);
+        else
+            on_broker_done(assignment, error, call);
         break;
     case CALL_RECLAIM:
         vgpu_broker_reclaim(broker, call->argument, call->caller, on_broker_done, call);

@@ -77,8 +77,10 @@ on_inhibited(GObject *source, GAsyncResult *result, gpointer user_data)
     if (g_error_matches(error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
         return; /* perhaps @sleep is no more */
     g_clear_object(&sleep->question);
-    if (reply && fds)
-        sleep->lock = g_unix_fd_list_get(fds, 0, &error);
+    /* The old lock goes when the new one is there. */
+    if (sleep->lock >= 0)
+        close(sleep->lock);
+    sleep->lock = reply && fds ? g_unix_fd_list_get(fds, 0, &error) : -1;
     if (sleep->lock < 0)
         g_message("sleep is not blocked: %s", error ? error->message : "logind gave no lock");
 }
@@ -86,6 +88,8 @@ on_inhibited(GObject *source, GAsyncResult *result, gpointer user_data)
 static void
 ask(VgpuSleep *sleep)
 {
+    g_cancellable_cancel(sleep->question);
+    g_clear_object(&sleep->question);
     sleep->question = g_cancellable_new();
     g_dbus_connection_call_with_unix_fd_list(
         sleep->bus, LOGIND, PATH, MANAGER, "Inhibit",
@@ -147,10 +151,11 @@ vgpu_sleep_block(VgpuSleep *sleep, const char *why)
 {
     if (!sleep->inhibit || g_strcmp0(sleep->why, why) == 0)
         return;
-    unlock(sleep);
     g_free(sleep->why);
     sleep->why = g_strdup(why);
-    if (why && sleep->bus)
+    if (!why)
+        unlock(sleep);
+    else if (sleep->bus)
         ask(sleep);
 }
 

@@ -31,22 +31,27 @@ same_node(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* TRUE when a descriptor in @fds is one of @nodes. */
+/* TRUE when a descriptor in @fds is one of @nodes. What cannot be looked at could be one: *@unreadable. */
 static gboolean
-holds(int fds, const struct stat *nodes, guint n_nodes)
+holds(int fds, const struct stat *nodes, guint n_nodes, gboolean *unreadable)
 {
     DIR *stream = fdopendir(fds);
     gboolean found = FALSE;
 
     if (!stream) {
+        *unreadable = TRUE;
         close(fds);
         return FALSE;
     }
     for (struct dirent *entry = readdir(stream); entry && !found; entry = readdir(stream)) {
         struct stat st;
 
-        if (entry->d_name[0] == '.' || fstatat(dirfd(stream), entry->d_name, &st, 0) < 0)
+        if (entry->d_name[0] == '.')
             continue;
+        if (fstatat(dirfd(stream), entry->d_name, &st, 0) < 0) {
+            *unreadable |= errno != ENOENT && errno != ESRCH;
+            continue;
+        }
         for (guint i = 0; i < n_nodes && !found; i++)
             found = same_node(&st, &nodes[i]);
     }
@@ -70,16 +75,20 @@ static void
 look_at_process(const VgpuDir *proc, const char *pid, const struct stat *nodes, guint n_nodes,
                 GPtrArray *holders, guint *unreadable)
 {
-    g_autoptr(VgpuDir) process = vgpu_dir_open_at(proc, pid, NULL);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(VgpuDir) process = vgpu_dir_open_at(proc, pid, &error);
     int fds = process ? openat(process->fd, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    int err = fds >= 0 ? 0 : process ? errno : error->code;
+    gboolean partly = FALSE;
 
     if (fds < 0) {
-        if (process && errno != ENOENT && errno != ESRCH)
-            (*unreadable)++;
+        *unreadable += err != ENOENT && err != ESRCH;
         return;
     }
-    if (holds(fds, nodes, n_nodes))
+    if (holds(fds, nodes, n_nodes, &partly))
         g_ptr_array_add(holders, describe_process(process, pid));
+    else
+        *unreadable += partly;
 }
 
 char **
@@ -174,27 +183,41 @@ open_group(VgpuTake *take, const char *name, const char *node, const char *devic
     return TRUE;
 }
 
+/* The group's node; NULL where the kernel has no such group. That it has one is the kernel's to say: a node
+ * that is merely missing proves nothing. */
+static char *
+group_node(int iommu_group)
+{
+    static const char *const kinds[] = {"", "noiommu-"};
+
+    for (gsize i = 0; iommu_group >= 0 && i < G_N_ELEMENTS(kinds); i++) {
+        g_autofree char *kernel = g_strdup_printf("/sys/class/vfio/%s%d", kinds[i], iommu_group);
+
+        if (access(kernel, F_OK) == 0 || errno != ENOENT)
+            return g_strdup_printf("/dev/vfio/%s%d", kinds[i], iommu_group);
+    }
+    return NULL;
+}
+
 VgpuTake *
 vgpu_usage_take(const char *name, int iommu_group, const char *device_node, gboolean scan_cdev,
                 char ***ret_holders, GError **error)
 {
     g_autoptr(VgpuTake) take = g_new0(VgpuTake, 1);
-    g_autofree char *node = g_strdup_printf("/dev/vfio/%d", iommu_group);
-    g_autofree char *kernel = g_strdup_printf("/sys/class/vfio/%d", iommu_group);
-    gboolean has_group = iommu_group >= 0 && access(kernel, F_OK) == 0;
+    g_autofree char *node = group_node(iommu_group);
 
     take->fd = -1;
-    /* Whether there is a group is the kernel's to say: a node that is merely missing proves nothing. */
-    if (has_group && !open_group(take, name, node, device_node, ret_holders, error))
-        return NULL;
-    if (!has_group && !device_node) {
+    if (!node && !device_node) {
         g_set_error(
             error, VGPU_ERROR, VGPU_ERROR_USAGE_UNKNOWN,
             "%s cannot be proved unused: the kernel shows neither a VFIO group nor a device node for it",
             name);
         return NULL;
     }
-    if (device_node && (scan_cdev || !has_group) && !cdev_is_unused(name, device_node, ret_holders, error))
+    /* Before the group is opened: a refusal then leaves no open and close of ours that a watch would hear. */
+    if (device_node && (scan_cdev || !node) && !cdev_is_unused(name, device_node, ret_holders, error))
+        return NULL;
+    if (node && !open_group(take, name, node, device_node, ret_holders, error))
         return NULL;
     return g_steal_pointer(&take);
 }
