@@ -488,6 +488,26 @@ test_bad_memory_is_written_anew(void)
     g_assert_cmpstr(row_string(slot, "Profile"), ==, "NVIDIA L40S-48Q");
 }
 
+static void
+test_bad_memory_of_no_cards_is_written_anew(void)
+{
+    g_autoptr(Host) host = host_new(NULL);
+    g_autoptr(Client) client = NULL;
+    g_autoptr(GVariant) cards = NULL;
+    g_autofree char *path = host_runtime_file(host, "memory");
+    g_autofree char *folder = g_path_get_dirname(path);
+    g_autofree char *text = NULL;
+
+    g_assert_cmpint(g_mkdir_with_parents(folder, 0755), ==, 0);
+    g_assert_true(g_file_set_contents(path, "nonsense", -1, NULL));
+    host_start(host, NULL);
+    client = client_new(host, 0);
+    cards = client_get(client, "GPUs");
+    g_assert_cmpuint(g_variant_n_children(cards), ==, 0);
+    g_assert_true(g_file_get_contents(path, &text, NULL, NULL));
+    g_assert_true(g_str_has_prefix(text, "hypeman-vgpu-memory 1 "));
+}
+
 /* A driver that was loaded anew, here between two runs, may mean other types by the same ids. */
 static void
 test_changed_devices_are_forgotten(void)
@@ -698,6 +718,17 @@ test_library_hangs(void)
     assert_profile(client, "NVIDIA L40S-2Q", "Remaining", 47);
     after = children(host);
     g_assert_cmpstr(after, ==, child); /* once */
+
+    /* Other devices meanwhile: asked about when the first question has ended, not beside it. */
+    bed_disable_vfs(host_bed(host), SECOND);
+    wait_for(gpu_number(client, SECOND, "Slots") == 0);
+    g_free(after);
+    after = children(host);
+    g_assert_cmpstr(after, ==, child);
+    g_assert_cmpint(kill(atoi(child), SIGKILL), ==, 0);
+    wait_for((g_free(after), after = children(host), *after && strcmp(after, child) != 0));
+    g_free(child);
+    child = g_strdup(after);
     g_clear_pointer(&client, client_free);
     g_assert_true(bed_wait_vfs_set(host_bed(host), NULL, 0, 10));
     g_assert_cmpint(host_stop(host, SIGTERM), ==, 0);
@@ -836,6 +867,8 @@ run(int argc, char **argv)
     g_test_add_func("/names/whose/already-set-by-others", test_already_set);
     g_test_add_func("/names/restart/what-was-seen-is-remembered", test_remembered_after_a_kill);
     g_test_add_func("/names/restart/bad-memory-is-written-anew", test_bad_memory_is_written_anew);
+    g_test_add_func("/names/restart/bad-memory-of-no-cards-is-written-anew",
+                    test_bad_memory_of_no_cards_is_written_anew);
     g_test_add_func("/names/restart/changed-devices-are-forgotten", test_changed_devices_are_forgotten);
     g_test_add_func("/names/restart/answer-of-nvml-is-remembered", test_answer_survives_a_restart);
     g_test_add_func("/names/nvml/full-node-is-named", test_full_node);

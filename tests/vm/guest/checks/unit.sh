@@ -1,0 +1,110 @@
+# cards: sriov
+# The installed package: what systemd makes of it.
+
+framework_is() {
+    [ "$(property Framework)" = "s \"$1\"" ]
+}
+
+before_vfio() {
+    refused test -e /sys/module/vfio_pci_core
+    busctl introspect $BUS_NAME $OBJECT > /dev/null
+    systemctl is-active --quiet $SERVICE
+    is "$(property Framework)" 's "none"'
+    load_stand_in
+    enable_vfs "${cards[0]}"
+    eventually framework_is vendor-vfio
+    take owner root L40S-2Q
+    is "$(type_of "$device")" 1148
+    release owner "$id"
+    is "$(type_of "$device")" 0
+}
+
+activation() {
+    systemctl stop $SERVICE
+    refused systemctl is-active --quiet $SERVICE
+    is "$(busctl get-property $BUS_NAME $OBJECT $BUS_NAME Framework)" 's "vendor-vfio"'
+    systemctl is-active --quiet $SERVICE
+    is "$(busctl status $BUS_NAME | sed -n 's/^Unit=//p')" $SERVICE
+}
+
+sandbox() {
+    local pid
+    pid=$(main_pid)
+    is "$(sed -n 's/^NoNewPrivs:\t//p' "/proc/$pid/status")" 1
+    is "$(sed -n 's/^Seccomp:\t//p' "/proc/$pid/status")" 2
+    [ "$(sed -n 's/^CapEff:\t//p' "/proc/$pid/status")" != "$(sed -n 's/^CapEff:\t//p' /proc/1/status)" ]
+    is "$(stat --format='%a %U' /run/hypeman-vgpu)" '755 root'
+    refused nsenter --target "$pid" --mount touch /usr/probe
+    refused nsenter --target "$pid" --mount touch /sys/kernel/probe
+}
+
+verify() {
+    local said
+    said=$(systemd-analyze verify --man=no $SERVICE 2>&1)
+    is "$said" ''
+}
+
+exposure() {
+    systemd-analyze security --no-pager --threshold=25 $SERVICE | tail -2
+}
+
+stop_keeps() {
+    take owner root L40S-2Q
+    systemctl stop $SERVICE
+    is "$(systemctl show --property=Result --value $SERVICE)" success
+    is "$(type_of "$device")" 1148
+    systemctl start $SERVICE
+    eventually state_is "$id" assigned
+    is "$(show "$id" Device)" "$device"
+    release owner "$id"
+    is "$(type_of "$device")" 0
+}
+
+stop_then_owner_goes() {
+    take owner root L40S-2Q
+    systemctl stop $SERVICE
+    end owner
+    is "$(type_of "$device")" 1148
+    systemctl start $SERVICE
+    eventually gone "$id"
+    is "$(type_of "$device")" 0
+}
+
+restart_keeps() {
+    local pid
+    pid=$(main_pid)
+    take owner root L40S-2Q
+    systemctl restart $SERVICE
+    [ "$(main_pid)" != "$pid" ]
+    eventually state_is "$id" assigned
+    forget_writes
+    release owner "$id"
+    is "$(writes)" 1
+}
+
+entries_of() {
+    journalctl --sync
+    journalctl --no-pager --output=json --output-fields=MESSAGE_ID,VGPU_REASON VGPU_ID="$1" > "$scratch/entries"
+    [ "$(wc -l < "$scratch/entries")" -ge "$2" ]
+}
+
+journal() {
+    take owner root L40S-2Q
+    release owner "$id"
+    eventually entries_of "$id" 2
+    is "$(wc -l < "$scratch/entries")" 2 'one line per change'
+    is "$(grep -c '"MESSAGE_ID":"[0-9a-f]\{32\}"' "$scratch/entries")" 2
+    is "$(grep -o '"MESSAGE_ID":"[^"]*"' "$scratch/entries" | sort -u | wc -l)" 2
+    matches "$(tail -1 "$scratch/entries")" '"VGPU_REASON":"released"'
+    is "$(journalctl --no-pager --output=cat "VGPU_DEVICE=$device" VGPU_UID=0 "VGPU_ID=$id" VGPU_RESULT=done | wc -l)" 2
+}
+
+check /vm/unit/started-before-vfio-modules-are-loaded before_vfio
+check /vm/unit/activation-starts-it activation
+check /vm/unit/runs-in-its-sandbox sandbox
+check /vm/unit/verify-is-clean verify
+check /vm/unit/exposure-at-most-2.5 exposure
+check /vm/unit/stop-clears-nothing stop_keeps
+check /vm/unit/start-takes-back-what-lost-its-owner stop_then_owner_goes
+check /vm/unit/restart-keeps-assignments restart_keeps
+check /vm/unit/journal-has-one-line-per-change journal
