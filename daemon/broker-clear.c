@@ -231,7 +231,6 @@ give_back(Clear *clear, VgpuAssignment *assignment, VgpuEvent event)
     VgpuBroker *broker = clear->broker;
     Guard *guard = broker_guard(broker, assignment);
     g_autoptr(GError) error = g_steal_pointer(&clear->error);
-    VgpuState before = assignment->state;
     VgpuDuty duty;
 
     if (assignment->foreign) {
@@ -244,8 +243,10 @@ give_back(Clear *clear, VgpuAssignment *assignment, VgpuEvent event)
     assignment->holders = g_steal_pointer(&clear->holders);
     if (guard->watch)
         vgpu_watch_set_holders(guard->watch, (const char *const *)assignment->holders);
-    if (assignment->state == VGPU_STATE_LINGERING && before != VGPU_STATE_LINGERING)
+    if (assignment->state == VGPU_STATE_LINGERING && !guard->said_lingering) {
+        guard->said_lingering = TRUE;
         vgpu_journal_change(VGPU_MESSAGE_LINGERING, assignment, error->message, NULL);
+    }
     if (assignment->state == VGPU_STATE_IN_USE || assignment->state == VGPU_STATE_ASSIGNED) {
         g_autoptr(GError) denied = NULL;
 

@@ -55,6 +55,7 @@ take_up(VgpuBroker *broker, VgpuAssignment *assignment, gboolean same_bus)
         return;
     case VGPU_STATE_RELEASING:
     case VGPU_STATE_LINGERING:
+        broker_guard(broker, assignment)->said_lingering = assignment->state == VGPU_STATE_LINGERING;
         broker_clear(broker, assignment, broker_own_ending(assignment), NULL, NULL);
         return;
     case VGPU_STATE_FAILED:

@@ -372,6 +372,7 @@ vgpu_broker_adopt(VgpuBroker *broker, const char *id, const VgpuCaller *caller, 
     assignment->uid = caller->uid;
     assignment->pid = caller->pid;
     g_clear_handle_id(&broker_guard(broker, assignment)->timer, g_source_remove);
+    broker_guard(broker, assignment)->said_lingering = FALSE;
     vgpu_journal_change(VGPU_MESSAGE_ADOPTED, assignment, NULL, NULL);
     broker_save(broker);
     broker_changed(broker);

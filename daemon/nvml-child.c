@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 /* A field of the answer is cut here; the names that the library gives are shorter. */
@@ -167,6 +168,7 @@ take_standard_output(void)
 static void
 limit_life(const char *seconds)
 {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     sigset_t none;
 
     sigemptyset(&none);

@@ -50,9 +50,9 @@ check() {
         echo "ok $tests - $name"
     else
         failures=$((failures + 1))
+        echo "not ok $tests - $name"
         sed 's/^/# /' "$scratch/output"
         circumstances | sed 's/^/# /'
-        echo "not ok $tests - $name"
     fi
 }
 
@@ -104,7 +104,6 @@ nothing_forbidden() {
 finish() {
     check "/vm/$(cat /vm/name)/nothing-forbidden-happened" nothing_forbidden
     echo "1..$tests"
-    echo "# machine done: $failures of $tests failed"
 }
 
 # --- waiting and comparing
