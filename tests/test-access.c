@@ -40,21 +40,6 @@ tear_down(Fixture *fixture, gconstpointer data)
     host_free(fixture->host);
 }
 
-static gboolean
-can_open(Fixture *fixture, const char *device, uid_t uid)
-{
-    int refused = 0;
-    BedHolder *holder = bed_hold_full(fixture->bed, device, BED_HOLD_GROUP_ONLY, NULL, uid, &refused);
-
-    if (holder) {
-        bed_let_go(holder);
-        g_assert_true(bed_wait_free(fixture->bed, device, 10));
-        return TRUE;
-    }
-    g_assert_cmpint(refused, ==, EACCES);
-    return FALSE;
-}
-
 static void
 test_owner_opens_its_node_and_no_other(Fixture *fixture, gconstpointer profile)
 {
@@ -62,12 +47,12 @@ test_owner_opens_its_node_and_no_other(Fixture *fixture, gconstpointer profile)
     g_autofree char *id = client_must_assign(fixture->user, profile, NULL, &row);
     const char *device = *row_string(row, "UUID") ? row_string(row, "UUID") : row_string(row, "Device");
 
-    g_assert_true(can_open(fixture, device, NOBODY));
-    g_assert_false(can_open(fixture, device, SOMEBODY));
-    g_assert_false(can_open(fixture, NEXT, NOBODY));
+    g_assert_true(bed_user_can_open(fixture->bed, device, NOBODY));
+    g_assert_false(bed_user_can_open(fixture->bed, device, SOMEBODY));
+    g_assert_false(bed_user_can_open(fixture->bed, NEXT, NOBODY));
     wait_for(client_release(fixture->user, id, NULL));
     if (bed_exists(fixture->bed, device))
-        g_assert_false(can_open(fixture, device, NOBODY));
+        g_assert_false(bed_user_can_open(fixture->bed, device, NOBODY));
 }
 
 static void
@@ -84,7 +69,7 @@ test_withdrawn_when_the_owner_leaves(Fixture *fixture, gconstpointer data)
     /* At once, though it lingers; another user of the group could still see the mode. */
     bed_holder_close(vm);
     wait_for(bed_vf_type(fixture->bed, VF) == 0);
-    g_assert_false(can_open(fixture, VF, NOBODY));
+    g_assert_false(bed_user_can_open(fixture->bed, VF, NOBODY));
     bed_let_go(vm);
 }
 
@@ -93,12 +78,12 @@ test_withdrawn_after_a_crash(Fixture *fixture, gconstpointer data)
 {
     g_autofree char *id = client_must_assign(fixture->user, "L40S-2Q", NULL, NULL);
 
-    g_assert_true(can_open(fixture, VF, NOBODY));
+    g_assert_true(bed_user_can_open(fixture->bed, VF, NOBODY));
     g_assert_cmpint(host_stop(fixture->host, SIGKILL), ==, 128 + SIGKILL);
     g_clear_pointer(&fixture->user, client_free);
     host_start(fixture->host, NULL);
     wait_for(bed_vf_type(fixture->bed, VF) == 0);
-    g_assert_false(can_open(fixture, VF, NOBODY));
+    g_assert_false(bed_user_can_open(fixture->bed, VF, NOBODY));
 }
 
 static void
@@ -112,13 +97,13 @@ test_refused_release_changes_nothing(Fixture *fixture, gconstpointer data)
     assert_error(error, "InUse");
     bed_let_go(vm);
     g_assert_true(bed_wait_free(fixture->bed, VF, 10));
-    g_assert_true(can_open(fixture, VF, NOBODY));
+    g_assert_true(bed_user_can_open(fixture->bed, VF, NOBODY));
     /* Also when the driver refuses after access was withdrawn. */
     bed_fail(fixture->bed, VF, BED_CLEAR, EPERM, 1);
     g_clear_error(&error);
     wait_for((g_clear_error(&error), !client_release(fixture->user, id, &error)));
     assert_error(error, "InUse");
-    g_assert_true(can_open(fixture, VF, NOBODY));
+    g_assert_true(bed_user_can_open(fixture->bed, VF, NOBODY));
 }
 
 static void
@@ -144,8 +129,8 @@ test_adopter_gets_it(Fixture *fixture, gconstpointer data)
     g_autoptr(GVariant) adopted = client_call(heir, "Adopt", g_variant_new("(s)", id), &error);
 
     g_assert_no_error(error);
-    g_assert_true(can_open(fixture, VF, SOMEBODY));
-    g_assert_false(can_open(fixture, VF, NOBODY));
+    g_assert_true(bed_user_can_open(fixture->bed, VF, SOMEBODY));
+    g_assert_false(bed_user_can_open(fixture->bed, VF, NOBODY));
 }
 
 static void
@@ -153,9 +138,9 @@ test_mode_is_put_over_it(Fixture *fixture, gconstpointer data)
 {
     g_autofree char *id = client_must_assign(fixture->user, "L40S-2Q", NULL, NULL);
 
-    g_assert_true(can_open(fixture, VF, NOBODY));
+    g_assert_true(bed_user_can_open(fixture->bed, VF, NOBODY));
     bed_reapply_mode(fixture->bed, VF, 0600);
-    wait_for(can_open(fixture, VF, NOBODY));
+    wait_for(bed_user_can_open(fixture->bed, VF, NOBODY));
 }
 
 /* An entry that somebody left behind is not given to the next owner; a group's stays. */

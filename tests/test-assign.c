@@ -39,14 +39,6 @@ tear_down(Fixture *fixture, gconstpointer data)
     host_free(fixture->host);
 }
 
-static guint
-assignments(Fixture *fixture)
-{
-    g_autoptr(GVariant) rows = client_get(fixture->client, "Assignments");
-
-    return (guint)g_variant_n_children(rows);
-}
-
 static void
 test_spellings(Fixture *fixture, gconstpointer data)
 {
@@ -123,7 +115,7 @@ test_released(Fixture *fixture, gconstpointer data)
     g_assert_cmpuint(bed_vf_type(fixture->bed, VF), ==, 0);
     wait_for((g_free(reasons), reasons = client_removals(listener, id), *reasons));
     g_assert_cmpstr(reasons, ==, "released");
-    g_assert_cmpuint(assignments(fixture), ==, 0);
+    g_assert_cmpuint(client_assignments(fixture->client), ==, 0);
     g_assert_false(client_release(fixture->client, id, &error));
     assert_error(error, "UnknownAssignment");
 }
@@ -244,7 +236,7 @@ test_bad_arguments(Fixture *fixture, gconstpointer data)
         assert_error(plan_error, bad[i].error);
     }
     g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE, NULL, NULL), ==, 0);
-    g_assert_cmpuint(assignments(fixture), ==, 0);
+    g_assert_cmpuint(client_assignments(fixture->client), ==, 0);
 }
 
 static void
@@ -324,7 +316,7 @@ test_other_type_is_put_back(Fixture *fixture, gconstpointer data)
     g_assert_nonnull(strstr(error->message, "1150"));
     g_assert_nonnull(strstr(error->message, "put back"));
     g_assert_cmpuint(bed_vf_type(fixture->bed, VF), ==, 0);
-    g_assert_cmpuint(assignments(fixture), ==, 0);
+    g_assert_cmpuint(client_assignments(fixture->client), ==, 0);
 }
 
 static void
@@ -372,7 +364,7 @@ test_eio_next_card_once(Fixture *fixture, gconstpointer data)
     g_assert_cmpstr(row_string(row, "GPU"), ==, SECOND);
     g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE, VF, NULL), ==, 1);
     g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE, NULL, NULL), ==, 2);
-    g_assert_cmpuint(assignments(fixture), ==, 1);
+    g_assert_cmpuint(client_assignments(fixture->client), ==, 1);
 }
 
 static void
@@ -388,7 +380,7 @@ test_eio_everywhere(Fixture *fixture, gconstpointer data)
     g_assert_nonnull(strstr(error->message, "Input/output error"));
     g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE, NULL, NULL), ==, 2);
     g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE, NULL, "0"), ==, 0);
-    g_assert_cmpuint(assignments(fixture), ==, 0);
+    g_assert_cmpuint(client_assignments(fixture->client), ==, 0);
 }
 
 static void
@@ -479,7 +471,7 @@ test_caller_dies_during_the_write(Fixture *fixture, gconstpointer data)
     client_free(dying);
     bed_resume(fixture->bed, VF);
     g_assert_true(bed_trace_wait(fixture->bed, BED_TRACE_WRITE, VF, "0", 1, 10));
-    wait_for(bed_vf_type(fixture->bed, VF) == 0 && assignments(fixture) == 0);
+    wait_for(bed_vf_type(fixture->bed, VF) == 0 && client_assignments(fixture->client) == 0);
     g_assert_null(client_finish(pending, NULL));
 }
 
@@ -536,7 +528,7 @@ test_hundred_clients(Fixture *fixture, gconstpointer data)
         g_autofree char *id = client_must_assign(client, i % 3 ? "L40S-2Q" : "T4-2Q", NULL, NULL);
     }
     wait_for(bed_vfs_set(fixture->bed, NULL) == 0);
-    wait_for(assignments(fixture) == 0);
+    wait_for(client_assignments(fixture->client) == 0);
     wait_for(host_fds(fixture->host) == fds);
     wait_for(host_match_rules(fixture->host) == rules);
 }

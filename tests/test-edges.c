@@ -45,22 +45,6 @@ tear_down(Fixture *fixture, gconstpointer data)
     host_free(fixture->host);
 }
 
-static guint
-records(Fixture *fixture)
-{
-    g_autoptr(GVariant) rows = client_get(fixture->client, "Assignments");
-
-    return (guint)g_variant_n_children(rows);
-}
-
-static gboolean
-state_is(Fixture *fixture, const char *id, const char *state)
-{
-    g_autofree char *now = client_state(fixture->client, id);
-
-    return strcmp(now, state) == 0;
-}
-
 /* The state file cannot be written while the runtime directory is away. */
 static void
 take_directory_away(Fixture *fixture, gboolean away)
@@ -85,7 +69,7 @@ test_mark_cannot_be_saved(Fixture *fixture, gconstpointer data)
     g_assert_null(client_finish(pending, &error));
     g_assert_nonnull(error);
     take_directory_away(fixture, FALSE);
-    wait_for(bed_vf_type(fixture->bed, VF) == 0 && records(fixture) == 0);
+    wait_for(bed_vf_type(fixture->bed, VF) == 0 && client_assignments(fixture->client) == 0);
 }
 
 static void
@@ -97,7 +81,7 @@ test_undo_is_refused(Fixture *fixture, gconstpointer data)
     bed_fail(fixture->bed, VF, BED_CLEAR, EPERM, 1);
     g_assert_null(client_assign(fixture->client, "L40S-2Q", "{'device': <'" VF "'>}", NULL, &error));
     assert_error(error, "DeviceFailed");
-    wait_for(bed_vf_type(fixture->bed, VF) == 0 && records(fixture) == 0);
+    wait_for(bed_vf_type(fixture->bed, VF) == 0 && client_assignments(fixture->client) == 0);
 }
 
 static void
@@ -121,7 +105,7 @@ test_reclaim_cannot_be_saved(Fixture *fixture, gconstpointer data)
 
     bed_fail(fixture->bed, VF, BED_CLEAR, EIO, 1);
     client_free(owner);
-    wait_for(state_is(fixture, id, "failed"));
+    wait_for(client_state_is(fixture->client, id, "failed"));
     take_directory_away(fixture, TRUE);
     refused = client_call(fixture->client, "Reclaim", g_variant_new("(s)", VF), &error);
     assert_error(error, "DeviceFailed");
@@ -197,11 +181,11 @@ test_cards_narrowed(Fixture *fixture, gconstpointer data)
     g_assert_true(g_file_set_contents(config, "[VGPU]\nCards=" OTHER "\n", -1, NULL));
     g_assert_cmpint(host_stop(fixture->host, SIGTERM), ==, 0);
     host_start(fixture->host, (const char *const[]){argument, NULL});
-    g_assert_cmpuint(records(fixture), ==, 1);
+    g_assert_cmpuint(client_assignments(fixture->client), ==, 1);
     bed_let_go(vm);
     g_clear_pointer(&fixture->client, client_free);
     fixture->client = client_new(fixture->host, 0);
-    wait_for(bed_vf_type(fixture->bed, VF) == 0 && records(fixture) == 0);
+    wait_for(bed_vf_type(fixture->bed, VF) == 0 && client_assignments(fixture->client) == 0);
 }
 
 static void

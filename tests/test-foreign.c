@@ -39,22 +39,6 @@ tear_down(Fixture *fixture, gconstpointer data)
 }
 
 static gboolean
-was_removed(Fixture *fixture, const char *id, const char *reason)
-{
-    g_autofree char *reasons = client_removals(fixture->client, id);
-
-    return strcmp(reasons, reason) == 0;
-}
-
-static guint
-records(Fixture *fixture)
-{
-    g_autoptr(GVariant) rows = client_get(fixture->client, "Assignments");
-
-    return (guint)g_variant_n_children(rows);
-}
-
-static gboolean
 reclaim(Fixture *fixture, const char *device, GError **error)
 {
     g_autoptr(GVariant) reply = client_call(fixture->client, "Reclaim", g_variant_new("(s)", device), error);
@@ -90,7 +74,7 @@ test_never_touched(Fixture *fixture, gconstpointer data)
     bed_uevent(fixture->bed, VF, "change");
     g_assert_cmpint(host_stop(fixture->host, SIGKILL), ==, 128 + SIGKILL);
     host_start(fixture->host, NULL);
-    wait_for(records(fixture) == 0);
+    wait_for(client_assignments(fixture->client) == 0);
     g_assert_cmpint(host_stop(fixture->host, SIGTERM), ==, 0);
     host_start(fixture->host, NULL);
     g_assert_cmpuint(touches_of_foreign(fixture), ==, 0);
@@ -110,7 +94,7 @@ test_reclaim(Fixture *fixture, gconstpointer data)
     g_assert_true(reclaim(fixture, UUID, &error));
     g_assert_no_error(error);
     g_assert_false(bed_exists(fixture->bed, UUID));
-    g_assert_cmpuint(records(fixture), ==, 0);
+    g_assert_cmpuint(client_assignments(fixture->client), ==, 0);
 }
 
 static void
@@ -128,7 +112,7 @@ test_reclaim_of_open(Fixture *fixture, gconstpointer data)
         bed_let_go(vm);
     }
     /* A refusal does not make it ours: nothing happens when it is closed. */
-    g_assert_cmpuint(records(fixture), ==, 0);
+    g_assert_cmpuint(client_assignments(fixture->client), ==, 0);
     g_assert_cmpint(host_stop(fixture->host, SIGTERM), ==, 0);
     host_start(fixture->host, NULL);
     g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE, NULL, NULL), ==, 0);
@@ -179,7 +163,7 @@ test_reclaim_that_fails(Fixture *fixture, gconstpointer data)
     g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE, VF, "0"), ==, 1);
     g_clear_error(&error);
     g_assert_true(reclaim(fixture, VF, &error));
-    g_assert_cmpuint(records(fixture), ==, 0);
+    g_assert_cmpuint(client_assignments(fixture->client), ==, 0);
 }
 
 static void
@@ -231,8 +215,8 @@ assert_lost(Fixture *fixture, const char *id)
     g_autoptr(GError) error = NULL;
     guint writes = bed_trace_count(fixture->bed, BED_TRACE_WRITE, NULL, NULL);
 
-    wait_for(was_removed(fixture, id, "lost"));
-    g_assert_cmpuint(records(fixture), ==, 0);
+    wait_for(client_was_removed(fixture->client, id, "lost"));
+    g_assert_cmpuint(client_assignments(fixture->client), ==, 0);
     g_assert_false(client_release(fixture->client, id, &error));
     assert_error(error, "UnknownAssignment");
     g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE, NULL, NULL), ==, writes);
@@ -297,7 +281,8 @@ test_noticed_by_a_read(Fixture *fixture, gconstpointer data)
     g_autofree char *id = client_must_assign(fixture->client, "L40S-2Q", NULL, NULL);
 
     g_assert_cmpint(bed_set_by_hand(fixture->bed, VF, 0), ==, 0);
-    wait_for((g_variant_unref(client_get(fixture->client, "GPUs")), was_removed(fixture, id, "lost")));
+    wait_for((g_variant_unref(client_get(fixture->client, "GPUs")),
+              client_was_removed(fixture->client, id, "lost")));
     g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE, VF, "0"), ==, 0);
 }
 
@@ -314,7 +299,7 @@ test_found_lost_by_release(Fixture *fixture, gconstpointer data)
     assert_error(error, "UnknownAssignment");
     g_assert_cmpuint(bed_vf_type(fixture->bed, VF), ==, 1148);
     g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE, VF, "0"), ==, 0);
-    wait_for(was_removed(fixture, id, "lost"));
+    wait_for(client_was_removed(fixture->client, id, "lost"));
 }
 
 static void
@@ -325,7 +310,7 @@ test_lost_while_down(Fixture *fixture, gconstpointer data)
     g_assert_cmpint(host_stop(fixture->host, SIGKILL), ==, 128 + SIGKILL);
     bed_reload_driver(fixture->bed, VF, 1148);
     host_start(fixture->host, NULL);
-    wait_for(records(fixture) == 0);
+    wait_for(client_assignments(fixture->client) == 0);
     g_assert_cmpuint(bed_vf_type(fixture->bed, VF), ==, 1148);
     g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE, VF, "0"), ==, 0);
 }

@@ -81,16 +81,6 @@ available(Client *client, const char *profile)
     return row_number(row, "Available");
 }
 
-static gint64
-gpu_number(Client *client, const char *card, const char *key)
-{
-    g_autoptr(GVariant) rows = client_get(client, "GPUs");
-    g_autoptr(GVariant) row = row_find(rows, "Address", card);
-
-    g_assert_nonnull(row);
-    return row_number(row, key);
-}
-
 static void
 test_profiles(void)
 {
@@ -127,10 +117,10 @@ test_after_one_48q(void)
     g_autofree char *id = client_must_assign(client, "NVIDIA L40S-48Q", NULL, NULL);
 
     g_assert_cmpint(available(client, "NVIDIA L40S-48Q"), ==, 32);
-    g_assert_cmpint(gpu_number(client, FIRST, "SlotsFree"), ==, 31);
-    g_assert_cmpint(gpu_number(client, FIRST, "Slots"), ==, 32);
-    g_assert_cmpint(gpu_number(client, FIRST, "FramebufferAssignedMiB"), ==, 49152);
-    g_assert_cmpint(gpu_number(client, SECOND, "SlotsFree"), ==, 32);
+    g_assert_cmpint(client_gpu_number(client, FIRST, "SlotsFree"), ==, 31);
+    g_assert_cmpint(client_gpu_number(client, FIRST, "Slots"), ==, 32);
+    g_assert_cmpint(client_gpu_number(client, FIRST, "FramebufferAssignedMiB"), ==, 49152);
+    g_assert_cmpint(client_gpu_number(client, SECOND, "SlotsFree"), ==, 32);
 }
 
 static void
@@ -186,7 +176,7 @@ test_set_by_hand(void)
 
     g_assert_cmpint(bed_set_by_hand(host_bed(host), "0000:3b:00.5", 1150), ==, 0);
     client = client_new(host, 0);
-    wait_for(gpu_number(client, FIRST, "SlotsFree") == 31);
+    wait_for(client_gpu_number(client, FIRST, "SlotsFree") == 31);
     cards = client_get(client, "GPUs");
     card = row_find(cards, "Address", FIRST);
     occupied = g_variant_lookup_value(card, "Occupied", G_VARIANT_TYPE("aa{sv}"));
@@ -242,7 +232,7 @@ test_broken_slot(void)
     g_autoptr(GVariant) row = NULL;
 
     bed_attribute_fails(host_bed(host), "0000:3b:00.4/nvidia/current_vgpu_type", EIO);
-    wait_for(gpu_number(client, FIRST, "SlotsFree") == 31);
+    wait_for(client_gpu_number(client, FIRST, "SlotsFree") == 31);
     id = client_must_assign(client, "L40S-2Q", NULL, &row);
     g_assert_cmpstr(row_string(row, "Device"), ==, "0000:3b:00.5");
 }
@@ -470,7 +460,7 @@ test_foreign_change_is_signalled(void)
 
     client_listen(client);
     g_assert_cmpint(bed_set_by_hand(host_bed(host), "0000:3b:00.4", 1148), ==, 0);
-    wait_for(gpu_number(client, FIRST, "SlotsFree") == 31); /* a read notices */
+    wait_for(client_gpu_number(client, FIRST, "SlotsFree") == 31); /* a read notices */
     wait_for(client_changes(client, "GPUs") > 0 && client_changes(client, "Profiles") > 0);
     g_assert_cmpuint(client_changes(client, "Assignments"), ==, 0);
 }

@@ -94,28 +94,10 @@ profile_number(Client *client, const char *profile, const char *key)
 #define assert_profile(client, profile, key, number)                                                         \
     g_assert_cmpint(profile_number(client, profile, key), ==, number)
 
-static GVariant *
-gpu(Client *client, const char *card)
-{
-    g_autoptr(GVariant) rows = client_get(client, "GPUs");
-    GVariant *row = row_find(rows, "Address", card);
-
-    g_assert_nonnull(row);
-    return row;
-}
-
-static gint64
-gpu_number(Client *client, const char *card, const char *key)
-{
-    g_autoptr(GVariant) row = gpu(client, card);
-
-    return row_number(row, key);
-}
-
 static char *
 gpu_name(Client *client, const char *card)
 {
-    g_autoptr(GVariant) row = gpu(client, card);
+    g_autoptr(GVariant) row = client_gpu(client, card);
 
     return g_strdup(row_string(row, "Name"));
 }
@@ -132,7 +114,7 @@ gpu_is_named(Client *client, const char *card, const char *name)
 static GVariant *
 occupied(Client *client, const char *card, const char *device)
 {
-    g_autoptr(GVariant) row = gpu(client, card);
+    g_autoptr(GVariant) row = client_gpu(client, card);
     g_autoptr(GVariant) rows = g_variant_lookup_value(row, "Occupied", G_VARIANT_TYPE("aa{sv}"));
 
     return row_find(rows, "Device", device);
@@ -142,7 +124,7 @@ occupied(Client *client, const char *card, const char *device)
 static guint
 count_named(Client *client, const char *card, const char *name)
 {
-    g_autoptr(GVariant) row = gpu(client, card);
+    g_autoptr(GVariant) row = client_gpu(client, card);
     g_autoptr(GVariant) rows = g_variant_lookup_value(row, "Occupied", G_VARIANT_TYPE("aa{sv}"));
     guint count = 0;
 
@@ -217,7 +199,7 @@ test_remaining(void)
     assert_profile(client, "NVIDIA L40S-24Q", "Remaining", 4);
     assert_profile(client, "NVIDIA L40S-2Q", "Remaining", 48);
     assert_profile(client, "NVIDIA L40S-1Q", "Remaining", 64);
-    g_assert_cmpint(gpu_number(client, FIRST, "FramebufferMiB"), ==, 49152);
+    g_assert_cmpint(client_gpu_number(client, FIRST, "FramebufferMiB"), ==, 49152);
     planned = plan(client, "L40S-2Q", NULL);
     g_assert_cmpint(row_number(planned, "Remaining"), ==, 48);
     g_clear_pointer(&planned, g_variant_unref);
@@ -227,14 +209,14 @@ test_remaining(void)
     id = client_must_assign(client, "L40S-48Q", NULL, NULL);
     assert_profile(client, "NVIDIA L40S-1Q", "Remaining", 32);
     assert_profile(client, "NVIDIA L40S-48Q", "Remaining", 1);
-    g_assert_cmpint(gpu_number(client, FIRST, "FramebufferMiB"), ==, 49152);
+    g_assert_cmpint(client_gpu_number(client, FIRST, "FramebufferMiB"), ==, 49152);
     g_assert_true(client_release(client, id, &error));
 
     g_free(id);
     id = client_must_assign(client, "L40S-2Q", "{'gpu': <'0000:3b:00.0'>}", NULL);
     assert_profile(client, "NVIDIA L40S-2Q", "Remaining", 47);
     assert_profile(client, "NVIDIA L40S-48Q", "Remaining", 1);
-    g_assert_cmpint(gpu_number(client, FIRST, "FramebufferAssignedMiB"), ==, 2048);
+    g_assert_cmpint(client_gpu_number(client, FIRST, "FramebufferAssignedMiB"), ==, 2048);
 }
 
 static void
@@ -342,8 +324,8 @@ test_never_seen_empty(void)
     client = client_new(host, 0);
     assert_profile(client, "NVIDIA L40S-2Q", "Available", 31);
     assert_profile(client, "NVIDIA L40S-2Q", "Remaining", -1);
-    g_assert_cmpint(gpu_number(client, FIRST, "FramebufferMiB"), ==, -1);
-    g_assert_cmpint(gpu_number(client, FIRST, "FramebufferAssignedMiB"), ==, 2048);
+    g_assert_cmpint(client_gpu_number(client, FIRST, "FramebufferMiB"), ==, -1);
+    g_assert_cmpint(client_gpu_number(client, FIRST, "FramebufferAssignedMiB"), ==, 2048);
     why = no_capacity(client, "L40S-48Q");
     g_assert_cmpstr(why, ==,
                     "there is no room for L40S-48Q now: 0000:3b:00.0: it holds vGPUs of another size (1 of "
@@ -369,7 +351,7 @@ test_name_of_another_card(void)
     g_assert_nonnull(slot);
     g_assert_cmpstr(row_string(slot, "TypeId"), ==, "900");
     g_assert_cmpstr(row_string(slot, "Profile"), ==, "");
-    g_assert_cmpint(gpu_number(client, FIRST, "FramebufferAssignedMiB"), ==, -1);
+    g_assert_cmpint(client_gpu_number(client, FIRST, "FramebufferAssignedMiB"), ==, -1);
     assert_profile(client, "CARD-B-8Q", "Available", 32);
 }
 
@@ -419,7 +401,7 @@ test_already_set(void)
     g_assert_cmpstr(row_string(slot, "TypeId"), ==, "1150");
     g_assert_cmpstr(row_string(slot, "GroupNode"), ==, node);
     g_assert_cmpstr(row_string(slot, "Assignment"), ==, "");
-    g_assert_cmpint(gpu_number(client, FIRST, "FramebufferAssignedMiB"), ==, 4096);
+    g_assert_cmpint(client_gpu_number(client, FIRST, "FramebufferAssignedMiB"), ==, 4096);
     id = client_must_assign(client, "L40S-4Q", NULL, &row);
     g_assert_cmpstr(row_string(row, "GPU"), ==, SECOND); /* the one with less on it */
 }
@@ -452,8 +434,8 @@ test_remembered_after_a_kill(void)
     host_start(host, NULL);
     slot = occupied(client, FIRST, "0000:3b:00.4");
     g_assert_cmpstr(row_string(slot, "Profile"), ==, "NVIDIA L40S-48Q");
-    g_assert_cmpint(gpu_number(client, FIRST, "FramebufferMiB"), ==, 49152);
-    g_assert_cmpint(gpu_number(client, FIRST, "FramebufferAssignedMiB"), ==, 49152);
+    g_assert_cmpint(client_gpu_number(client, FIRST, "FramebufferMiB"), ==, 49152);
+    g_assert_cmpint(client_gpu_number(client, FIRST, "FramebufferAssignedMiB"), ==, 49152);
     assert_profile(client, "NVIDIA L40S-2Q", "Available", 0);
     assert_profile(client, "NVIDIA L40S-2Q", "Remaining", 0);
     why = no_capacity(client, "L40S-2Q");
@@ -571,8 +553,8 @@ test_full_node(void)
     g_assert_cmpuint(count_named(client, SECOND, "NVIDIA H200X-1-18C"), ==, ON_EACH);
     wait_for(client_changes(client, "GPUs") > 0 && client_changes(client, "Profiles") > 0);
     g_assert_true(gpu_is_named(client, FIRST, "NVIDIA H200"));
-    g_assert_cmpint(gpu_number(client, FIRST, "FramebufferAssignedMiB"), ==, ON_EACH * 18432);
-    g_assert_cmpint(gpu_number(client, FIRST, "SlotsFree"), ==, 0);
+    g_assert_cmpint(client_gpu_number(client, FIRST, "FramebufferAssignedMiB"), ==, ON_EACH * 18432);
+    g_assert_cmpint(client_gpu_number(client, FIRST, "SlotsFree"), ==, 0);
     slot = occupied(client, FIRST, "0000:3b:00.4");
     g_assert_cmpstr(row_string(slot, "TypeId"), ==, "1414");
     g_assert_cmpstr(row_string(slot, "GroupNode"), ==, node);
@@ -602,7 +584,7 @@ test_full_node_without_nvml(void)
     g_assert_cmpuint(count_named(client, FIRST, ""), ==, ON_EACH);
     wait_for(count_in_log(host, "NVML names nothing") == 1);
     g_assert_cmpuint(count_named(client, FIRST, ""), ==, ON_EACH);
-    g_assert_cmpint(gpu_number(client, FIRST, "FramebufferAssignedMiB"), ==, -1);
+    g_assert_cmpint(client_gpu_number(client, FIRST, "FramebufferAssignedMiB"), ==, -1);
     slot = occupied(client, FIRST, "0000:3b:00.4");
     g_assert_cmpstr(row_string(slot, "TypeId"), ==, "1414");
     profiles = client_get(client, "Profiles");
@@ -639,11 +621,11 @@ test_exact_sizes(void)
     assert_profile(client, "NVIDIA L40S-2Q", "Remaining", 40); /* its maximum */
     assert_profile(client, "NVIDIA L40S-1Q", "Remaining", 64);
     assert_profile(client, "NVIDIA L40S-3Q", "Remaining", 30); /* 15 of 3072 in 48000 */
-    g_assert_cmpint(gpu_number(client, FIRST, "FramebufferMiB"), ==, 48000);
+    g_assert_cmpint(client_gpu_number(client, FIRST, "FramebufferMiB"), ==, 48000);
     wait_for(client_changes(client, "Profiles") > 0 && client_changes(client, "GPUs") > 0);
     id = client_must_assign(client, "L40S-48Q", NULL, &row);
     g_assert_cmpint(row_number(row, "FramebufferMiB"), ==, 48000);
-    g_assert_cmpint(gpu_number(client, FIRST, "FramebufferAssignedMiB"), ==, 48000);
+    g_assert_cmpint(client_gpu_number(client, FIRST, "FramebufferAssignedMiB"), ==, 48000);
 }
 
 typedef struct {
@@ -721,7 +703,7 @@ test_library_hangs(void)
 
     /* Other devices meanwhile: asked about when the first question has ended, not beside it. */
     bed_disable_vfs(host_bed(host), SECOND);
-    wait_for(gpu_number(client, SECOND, "Slots") == 0);
+    wait_for(client_gpu_number(client, SECOND, "Slots") == 0);
     g_free(after);
     after = children(host);
     g_assert_cmpstr(after, ==, child);

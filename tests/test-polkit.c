@@ -136,21 +136,6 @@ test_root(Fixture *fixture, gconstpointer data)
     g_assert_cmpuint(bed_vf_type(fixture->bed, NEXT), ==, 0);
 }
 
-static gboolean
-can_open(Fixture *fixture, const char *device, uid_t uid)
-{
-    int refused = 0;
-    BedHolder *holder = bed_hold_full(fixture->bed, device, BED_HOLD_GROUP_ONLY, NULL, uid, &refused);
-
-    if (!holder) {
-        g_assert_cmpint(refused, ==, EACCES);
-        return FALSE;
-    }
-    bed_let_go(holder);
-    g_assert_true(bed_wait_free(fixture->bed, device, 10));
-    return TRUE;
-}
-
 /* @data: the service is killed while the user has its device. */
 static void
 test_rule_allows(Fixture *fixture, gconstpointer data)
@@ -158,20 +143,20 @@ test_rule_allows(Fixture *fixture, gconstpointer data)
     g_autofree char *id = NULL;
 
     host_real_polkit(fixture->host, RULE(ASSIGN USER, "YES"), NULL);
-    g_assert_false(can_open(fixture, VF, NOBODY));
+    g_assert_false(bed_user_can_open(fixture->bed, VF, NOBODY));
     id = client_must_assign(fixture->user, "L40S-2Q", "{'device': <'" VF "'>}", NULL);
-    g_assert_true(can_open(fixture, VF, NOBODY));
-    g_assert_false(can_open(fixture, VF, MEMBER));
-    g_assert_false(can_open(fixture, NEXT, NOBODY));
+    g_assert_true(bed_user_can_open(fixture->bed, VF, NOBODY));
+    g_assert_false(bed_user_can_open(fixture->bed, VF, MEMBER));
+    g_assert_false(bed_user_can_open(fixture->bed, NEXT, NOBODY));
     if (data) {
         g_assert_cmpint(host_stop(fixture->host, SIGKILL), ==, 128 + SIGKILL);
         host_start(fixture->host, NULL);
-        g_assert_true(can_open(fixture, VF, NOBODY));
+        g_assert_true(bed_user_can_open(fixture->bed, VF, NOBODY));
     }
     wait_for(client_release(fixture->user, id, NULL));
     g_assert_cmpuint(bed_vf_type(fixture->bed, VF), ==, 0);
-    g_assert_false(can_open(fixture, VF, NOBODY));
-    g_assert_false(can_open(fixture, VF, MEMBER));
+    g_assert_false(bed_user_can_open(fixture->bed, VF, NOBODY));
+    g_assert_false(bed_user_can_open(fixture->bed, VF, MEMBER));
 }
 
 static void

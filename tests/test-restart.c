@@ -44,22 +44,6 @@ devices_set(Bed *bed)
     return bed_vfs_set(bed, NULL) + g_strv_length(mdevs);
 }
 
-static guint
-records(Client *client)
-{
-    g_autoptr(GVariant) rows = client_get(client, "Assignments");
-
-    return (guint)g_variant_n_children(rows);
-}
-
-static gboolean
-state_is(Client *client, const char *id, const char *state)
-{
-    g_autofree char *now = client_state(client, id);
-
-    return strcmp(now, state) == 0;
-}
-
 static void
 restart(Fixture *fixture, int signal_number)
 {
@@ -83,7 +67,7 @@ test_owner_keeps_its_devices(Fixture *fixture, gconstpointer signal_number)
     g_assert_cmpvariant(before, after);
     g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE, NULL, NULL), ==, writes);
     g_clear_pointer(&fixture->client, client_free);
-    wait_for(devices_set(fixture->bed) == 0 && records(watcher) == 0);
+    wait_for(devices_set(fixture->bed) == 0 && client_assignments(watcher) == 0);
 }
 
 static void
@@ -96,7 +80,7 @@ test_owner_left_meanwhile(Fixture *fixture, gconstpointer data)
     g_assert_cmpint(host_stop(fixture->host, SIGKILL), ==, 128 + SIGKILL);
     g_clear_pointer(&fixture->client, client_free);
     host_start(fixture->host, NULL);
-    wait_for(devices_set(fixture->bed) == 0 && records(watcher) == 0);
+    wait_for(devices_set(fixture->bed) == 0 && client_assignments(watcher) == 0);
 }
 
 static void
@@ -109,12 +93,12 @@ test_owner_left_but_it_is_open(Fixture *fixture, gconstpointer data)
     g_assert_cmpint(host_stop(fixture->host, SIGKILL), ==, 128 + SIGKILL);
     g_clear_pointer(&fixture->client, client_free);
     host_start(fixture->host, NULL);
-    wait_for(state_is(watcher, id, "lingering"));
+    wait_for(client_state_is(watcher, id, "lingering"));
     g_assert_cmpuint(bed_vf_type(fixture->bed, VF), ==, 1148);
     restart(fixture, SIGTERM);
-    wait_for(state_is(watcher, id, "lingering"));
+    wait_for(client_state_is(watcher, id, "lingering"));
     bed_let_go(vm);
-    wait_for(bed_vf_type(fixture->bed, VF) == 0 && records(watcher) == 0);
+    wait_for(bed_vf_type(fixture->bed, VF) == 0 && client_assignments(watcher) == 0);
 }
 
 static gboolean
@@ -137,11 +121,11 @@ test_closed_meanwhile(Fixture *fixture, gconstpointer data)
 
     wait_for(is_held_by(fixture->client, id, who));
     restart(fixture, SIGKILL);
-    wait_for(state_is(fixture->client, id, "in-use"));
+    wait_for(client_state_is(fixture->client, id, "in-use"));
     g_assert_cmpint(host_stop(fixture->host, SIGKILL), ==, 128 + SIGKILL);
     bed_let_go(vm);
     host_start(fixture->host, NULL);
-    wait_for(state_is(fixture->client, id, "assigned"));
+    wait_for(client_state_is(fixture->client, id, "assigned"));
     g_assert_cmpuint(bed_vf_type(fixture->bed, VF), ==, 1148);
 }
 
@@ -161,7 +145,7 @@ test_never_answered(Fixture *fixture, gconstpointer data)
     g_assert_null(client_finish(pending, NULL));
     host_start(fixture->host, NULL);
     wait_for(bed_vf_type(fixture->bed, VF) == 0);
-    g_assert_cmpuint(records(fixture->client), ==, 0);
+    g_assert_cmpuint(client_assignments(fixture->client), ==, 0);
 }
 
 static void
@@ -192,7 +176,7 @@ test_second_service(Fixture *fixture, gconstpointer data)
     g_assert_cmpstr(before, ==, after);
     g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE | BED_TRACE_OPEN, NULL, NULL), ==,
                      touches);
-    g_assert_true(state_is(fixture->client, id, "assigned"));
+    g_assert_true(client_state_is(fixture->client, id, "assigned"));
 }
 
 static void
@@ -214,7 +198,7 @@ test_unreadable_state(Fixture *fixture, gconstpointer text)
     touches = bed_trace_count(fixture->bed, BED_TRACE_WRITE | BED_TRACE_OPEN, NULL, NULL);
     host_start(fixture->host, NULL);
     fixture->client = client_new(fixture->host, 0);
-    g_assert_cmpuint(records(fixture->client), ==, 0);
+    g_assert_cmpuint(client_assignments(fixture->client), ==, 0);
     g_assert_cmpuint(bed_vf_type(fixture->bed, VF), ==, 1148);
     g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE | BED_TRACE_OPEN, NULL, NULL), ==,
                      touches);
@@ -255,7 +239,7 @@ test_stop_during_a_write(Fixture *fixture, gconstpointer data)
     bed_resume(fixture->bed, VF);
     g_assert_cmpint(host_wait(fixture->host), ==, 0);
     host_start(fixture->host, NULL);
-    wait_for(bed_vf_type(fixture->bed, VF) == 0 && records(fixture->client) == 0);
+    wait_for(bed_vf_type(fixture->bed, VF) == 0 && client_assignments(fixture->client) == 0);
 }
 
 /* ---- Killed after each step ---- */
@@ -306,11 +290,11 @@ assert_consistent(Fixture *fixture, const Story *story, const BedHolder *vm)
 
     if (vm) {
         g_assert_cmpuint(devices_set(fixture->bed), ==, 1);
-        wait_for(records(watcher) == 1);
+        wait_for(client_assignments(watcher) == 1);
         return;
     }
     if (!story->owner_stays) {
-        wait_for(devices_set(fixture->bed) == 0 && records(watcher) == 0);
+        wait_for(devices_set(fixture->bed) == 0 && client_assignments(watcher) == 0);
         return;
     }
     wait_for(all_are_the_clients(fixture, watcher));
@@ -487,7 +471,7 @@ test_random_kills(Fixture *fixture, gconstpointer data)
         client_free(loads[i].client);
     }
     bed_let_go(vm);
-    wait_for(devices_set(fixture->bed) == 0 && records(watcher) == 0);
+    wait_for(devices_set(fixture->bed) == 0 && client_assignments(watcher) == 0);
 }
 
 #define ADD(path, data, test) g_test_add(path, Fixture, data, set_up, test, tear_down)

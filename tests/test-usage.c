@@ -44,22 +44,6 @@ tear_down(Fixture *fixture, gconstpointer data)
     host_free(fixture->host);
 }
 
-static gboolean
-state_is(Fixture *fixture, const char *id, const char *state)
-{
-    g_autofree char *now = client_state(fixture->watcher, id);
-
-    return strcmp(now, state) == 0;
-}
-
-static gboolean
-was_removed(Fixture *fixture, const char *id, const char *reason)
-{
-    g_autofree char *reasons = client_removals(fixture->watcher, id);
-
-    return strcmp(reasons, reason) == 0;
-}
-
 static void
 leave(Fixture *fixture)
 {
@@ -91,13 +75,13 @@ test_held(Fixture *fixture, gconstpointer how)
     g_assert_nonnull(holder);
     g_assert_false(client_release(fixture->client, id, &error));
     assert_error(error, "InUse");
-    g_assert_true(state_is(fixture, id, "in-use"));
+    g_assert_true(client_state_is(fixture->watcher, id, "in-use"));
     leave(fixture);
-    wait_for(state_is(fixture, id, "lingering"));
+    wait_for(client_state_is(fixture->watcher, id, "lingering"));
     g_assert_cmpuint(writes(fixture), ==, before);
     g_assert_cmpuint(bed_vf_type(fixture->bed, VF), ==, 1148);
     bed_let_go(holder);
-    wait_for(was_removed(fixture, id, "owner-vanished"));
+    wait_for(client_was_removed(fixture->watcher, id, "owner-vanished"));
     g_assert_cmpuint(bed_vf_type(fixture->bed, VF), ==, 0);
 }
 
@@ -129,16 +113,16 @@ test_in_use_is_shown_live(Fixture *fixture, gconstpointer data)
     BedHolder *holder;
     guint before;
 
-    g_assert_true(state_is(fixture, id, "assigned"));
+    g_assert_true(client_state_is(fixture->watcher, id, "assigned"));
     wait_for(client_changes(fixture->watcher, "Assignments") > 0);
     before = client_changes(fixture->watcher, "Assignments");
     holder = bed_hold(fixture->bed, VF);
     wait_for(client_changes(fixture->watcher, "Assignments") > before);
-    g_assert_true(state_is(fixture, id, "in-use"));
+    g_assert_true(client_state_is(fixture->watcher, id, "in-use"));
     before = client_changes(fixture->watcher, "Assignments");
     bed_let_go(holder);
     wait_for(client_changes(fixture->watcher, "Assignments") > before);
-    g_assert_true(state_is(fixture, id, "assigned"));
+    g_assert_true(client_state_is(fixture->watcher, id, "assigned"));
 }
 
 /* The close event comes before the node is free. */
@@ -151,9 +135,9 @@ test_close_comes_early(Fixture *fixture, gconstpointer data)
     bed_close_early(fixture->bed, VF, 60);
     holder = bed_hold(fixture->bed, VF);
     leave(fixture);
-    wait_for(state_is(fixture, id, "lingering"));
+    wait_for(client_state_is(fixture->watcher, id, "lingering"));
     bed_let_go(holder);
-    wait_for(was_removed(fixture, id, "owner-vanished"));
+    wait_for(client_was_removed(fixture->watcher, id, "owner-vanished"));
     g_assert_cmpuint(bed_vf_type(fixture->bed, VF), ==, 0);
 }
 
@@ -191,12 +175,12 @@ test_five_hundred_times(Fixture *fixture, gconstpointer data)
             bed_close_early(fixture->bed, vf, 60);
         holder = bed_hold(fixture->bed, vf);
         leave(fixture);
-        wait_for(state_is(fixture, id, "lingering"));
+        wait_for(client_state_is(fixture->watcher, id, "lingering"));
         g_assert_cmpuint(bed_vf_type(fixture->bed, vf), ==, 1148);
         bed_let_go(holder);
         wait_for(bed_vf_type(fixture->bed, vf) == 0);
         bed_no_more_faults(fixture->bed);
-        wait_for(was_removed(fixture, id, "owner-vanished"));
+        wait_for(client_was_removed(fixture->watcher, id, "owner-vanished"));
     }
 }
 
@@ -214,9 +198,9 @@ test_unknown_is_preserved(Fixture *fixture, gconstpointer data)
     g_assert_nonnull(strstr(error->message, "DeviceAllow="));
     g_assert_cmpuint(writes(fixture), ==, before);
     leave(fixture);
-    wait_for(state_is(fixture, id, "lingering"));
+    wait_for(client_state_is(fixture->watcher, id, "lingering"));
     bed_open_fails(fixture->bed, VF, 0);
-    wait_for(was_removed(fixture, id, "owner-vanished"));
+    wait_for(client_was_removed(fixture->watcher, id, "owner-vanished"));
 }
 
 static void
@@ -229,9 +213,9 @@ test_kept_busy_without_a_holder(Fixture *fixture, gconstpointer data)
     g_assert_false(client_release(fixture->client, id, &error));
     assert_error(error, "InUse");
     leave(fixture);
-    wait_for(state_is(fixture, id, "lingering"));
+    wait_for(client_state_is(fixture->watcher, id, "lingering"));
     bed_keep_busy(fixture->bed, VF, FALSE);
-    wait_for(was_removed(fixture, id, "owner-vanished"));
+    wait_for(client_was_removed(fixture->watcher, id, "owner-vanished"));
 }
 
 /* Nobody gets in between the proof and the clear. */
@@ -248,7 +232,7 @@ test_taken_until_cleared(Fixture *fixture, gconstpointer data)
     g_assert_true(bed_wait_stalled(fixture->bed, VF, 10));
     g_assert_null(bed_hold_full(fixture->bed, VF, BED_HOLD_VM, NULL, 0, &refused));
     g_assert_cmpint(refused, ==, EBUSY);
-    g_assert_true(state_is(fixture, id, "releasing"));
+    g_assert_true(client_state_is(fixture->watcher, id, "releasing"));
     bed_resume(fixture->bed, VF);
     reply = client_finish(pending, NULL);
     g_assert_nonnull(reply);
@@ -302,7 +286,8 @@ test_eperm_and_reads_none(Fixture *fixture, gconstpointer data)
     bed_fail_half(fixture->bed, VF, BED_CLEAR, EPERM, 1);
     g_assert_true(client_release(fixture->client, id, &error));
     g_assert_no_error(error);
-    g_assert_true(was_removed(fixture, id, "released") || state_is(fixture, id, ""));
+    g_assert_true(client_was_removed(fixture->watcher, id, "released") ||
+                  client_state_is(fixture->watcher, id, ""));
 }
 
 static void
@@ -336,7 +321,7 @@ test_eio_is_never_repeated(Fixture *fixture, gconstpointer data)
     bed_fail(fixture->bed, VF, BED_CLEAR, EIO, 1);
     g_assert_false(client_release(fixture->client, id, &error));
     assert_error(error, "DeviceFailed");
-    g_assert_true(state_is(fixture, id, "failed"));
+    g_assert_true(client_state_is(fixture->watcher, id, "failed"));
     row = client_assignment(fixture->watcher, id);
     g_assert_nonnull(strstr(row_string(row, "Error"), "Input/output error"));
     g_clear_error(&error);
@@ -351,7 +336,7 @@ test_eio_is_never_repeated(Fixture *fixture, gconstpointer data)
     g_clear_error(&error);
     reclaimed = client_call(fixture->client, "Reclaim", g_variant_new("(s)", VF), &error);
     g_assert_no_error(error);
-    wait_for(was_removed(fixture, id, "reclaimed"));
+    wait_for(client_was_removed(fixture->watcher, id, "reclaimed"));
     g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE, VF, "0"), ==, 2);
 }
 
@@ -362,7 +347,7 @@ test_owner_leaves_and_clear_fails(Fixture *fixture, gconstpointer data)
 
     bed_fail(fixture->bed, VF, BED_CLEAR, EIO, BED_ALWAYS);
     leave(fixture);
-    wait_for(state_is(fixture, id, "failed"));
+    wait_for(client_state_is(fixture->watcher, id, "failed"));
     g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE, VF, "0"), ==, 1);
 }
 
@@ -376,15 +361,15 @@ test_lingering_is_adopted(Fixture *fixture, gconstpointer data)
     g_autoptr(GError) error = NULL;
 
     leave(fixture);
-    wait_for(state_is(fixture, id, "lingering"));
+    wait_for(client_state_is(fixture->watcher, id, "lingering"));
     adopted = client_call(heir, "Adopt", g_variant_new("(s)", id), &error);
     g_assert_no_error(error);
-    g_assert_true(state_is(fixture, id, "in-use"));
+    g_assert_true(client_state_is(fixture->watcher, id, "in-use"));
     bed_let_go(holder);
-    wait_for(state_is(fixture, id, "assigned"));
+    wait_for(client_state_is(fixture->watcher, id, "assigned"));
     g_assert_cmpuint(bed_vf_type(fixture->bed, VF), ==, 1148);
     client_free(heir);
-    wait_for(was_removed(fixture, id, "owner-vanished"));
+    wait_for(client_was_removed(fixture->watcher, id, "owner-vanished"));
 }
 
 static void
@@ -400,9 +385,9 @@ test_mdev_that_is_open(Fixture *fixture, gconstpointer data)
     assert_error(error, "InUse");
     g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE, uuid, NULL), ==, 0);
     leave(fixture);
-    wait_for(state_is(fixture, id, "lingering"));
+    wait_for(client_state_is(fixture->watcher, id, "lingering"));
     bed_let_go(holder);
-    wait_for(was_removed(fixture, id, "owner-vanished"));
+    wait_for(client_was_removed(fixture->watcher, id, "owner-vanished"));
     g_assert_false(bed_exists(fixture->bed, uuid));
 }
 
@@ -424,20 +409,20 @@ test_blocked_remove(Fixture *fixture, gconstpointer data)
     other = client_must_assign(fixture->client, "T4-2Q", NULL, NULL); /* after the remove has lost its turn */
     g_assert_true(client_release(fixture->client, other, &error));
     g_assert_no_error(error);
-    g_assert_true(state_is(fixture, id, "releasing"));
+    g_assert_true(client_state_is(fixture->watcher, id, "releasing"));
 
     /* Neither SIGTERM nor SIGKILL waits for it, and the next start has its name and knows the device. */
     g_assert_cmpint(host_stop(fixture->host, SIGTERM), ==, 0);
     host_start(fixture->host, NULL);
-    wait_for(state_is(fixture, id, "releasing"));
+    wait_for(client_state_is(fixture->watcher, id, "releasing"));
     g_assert_cmpint(host_stop(fixture->host, SIGKILL), ==, 128 + SIGKILL);
     host_start(fixture->host, NULL);
-    wait_for(state_is(fixture, id, "releasing"));
+    wait_for(client_state_is(fixture->watcher, id, "releasing"));
     client_free(fixture->watcher);
     fixture->watcher = client_new(fixture->host, 0);
     client_listen(fixture->watcher);
     bed_resume(fixture->bed, uuid);
-    wait_for(state_is(fixture, id, ""));
+    wait_for(client_state_is(fixture->watcher, id, ""));
     g_assert_false(bed_exists(fixture->bed, uuid));
 }
 

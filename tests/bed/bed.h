@@ -146,9 +146,6 @@ void bed_attribute_says(Bed *bed, const char *path, const char *text);
 /* Reading the attribute file @path fails with @error; 0: no longer. */
 void bed_attribute_fails(Bed *bed, const char *path, int error);
 
-/* Takes a file, link or directory out of /sys as if the kernel did not have it. */
-void bed_attribute_missing(Bed *bed, const char *path);
-
 /* ---- What is there (never through the mount) ---- */
 
 /* Does @where exist? */
@@ -302,6 +299,10 @@ BedHolder *bed_hold_full(Bed *bed, const char *where, BedHold how, const char *c
 /* The usual one: a VM of root. Aborts the test if it cannot open the device. */
 BedHolder *bed_hold(Bed *bed, const char *where);
 
+/* Whether @uid can open the group node of @where now. It is free again when this returns; any refusal but
+ * EACCES is an assertion. */
+gboolean bed_user_can_open(Bed *bed, const char *where, uid_t uid);
+
 pid_t bed_holder_pid(const BedHolder *holder);
 
 /* The holder closes what it holds and lives on. */
@@ -314,9 +315,6 @@ void bed_kill_holder(BedHolder *holder);
 
 /* Waits until nothing keeps the node of @where open. FALSE: not in @seconds. */
 gboolean bed_wait_free(Bed *bed, const char *where, double seconds);
-
-/* Waits until a process opened it. */
-gboolean bed_wait_open(Bed *bed, const char *where, double seconds);
 
 /* ---- The trace ---- */
 

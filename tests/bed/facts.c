@@ -283,14 +283,6 @@ bed_attribute_fails(Bed *bed, const char *path, int error)
 }
 
 void
-bed_attribute_missing(Bed *bed, const char *path)
-{
-    g_mutex_lock(&bed->lock);
-    node_remove(bed, node_must(bed, path));
-    g_mutex_unlock(&bed->lock);
-}
-
-void
 bed_uevent(Bed *bed, const char *path, const char *action)
 {
     g_mutex_lock(&bed->lock);

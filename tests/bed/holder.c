@@ -215,3 +215,18 @@ bed_kill_holder(BedHolder *holder)
     kill(holder->pid, SIGKILL);
     holder_end(holder);
 }
+
+gboolean
+bed_user_can_open(Bed *bed, const char *where, uid_t uid)
+{
+    int refused = 0;
+    BedHolder *holder = bed_hold_full(bed, where, BED_HOLD_GROUP_ONLY, NULL, uid, &refused);
+
+    if (!holder) {
+        g_assert_cmpint(refused, ==, EACCES);
+        return FALSE;
+    }
+    bed_let_go(holder);
+    g_assert_true(bed_wait_free(bed, where, 10));
+    return TRUE;
+}

@@ -121,28 +121,16 @@ group_is_open(Bed *bed, const char *where)
     return group->opening || group->kept_busy || group->busy_until > g_get_monotonic_time();
 }
 
-static gboolean
-wait_group(Bed *bed, const char *where, gboolean open, double seconds)
-{
-    gint64 deadline = bed_deadline(seconds);
-    gboolean reached;
-
-    g_mutex_lock(&bed->lock);
-    while (!(reached = group_is_open(bed, where) == open) && g_get_monotonic_time() < deadline)
-        /* busy_until passes without a word. */
-        g_cond_wait_until(&bed->changed, &bed->lock, MIN(deadline, g_get_monotonic_time() + 2000));
-    g_mutex_unlock(&bed->lock);
-    return reached;
-}
-
 gboolean
 bed_wait_free(Bed *bed, const char *where, double seconds)
 {
-    return wait_group(bed, where, FALSE, seconds);
-}
+    gint64 deadline = bed_deadline(seconds);
+    gboolean free;
 
-gboolean
-bed_wait_open(Bed *bed, const char *where, double seconds)
-{
-    return wait_group(bed, where, TRUE, seconds);
+    g_mutex_lock(&bed->lock);
+    while (!(free = !group_is_open(bed, where)) && g_get_monotonic_time() < deadline)
+        /* busy_until passes without a word. */
+        g_cond_wait_until(&bed->changed, &bed->lock, MIN(deadline, g_get_monotonic_time() + 2000));
+    g_mutex_unlock(&bed->lock);
+    return free;
 }

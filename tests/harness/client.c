@@ -270,3 +270,45 @@ client_changes(Client *client, const char *property)
 {
     return GPOINTER_TO_UINT(g_hash_table_lookup(client->changes, property));
 }
+
+guint
+client_assignments(Client *client)
+{
+    g_autoptr(GVariant) rows = client_get(client, "Assignments");
+
+    return (guint)g_variant_n_children(rows);
+}
+
+gboolean
+client_state_is(Client *client, const char *id, const char *state)
+{
+    g_autofree char *now = client_state(client, id);
+
+    return strcmp(now, state) == 0;
+}
+
+gboolean
+client_was_removed(Client *client, const char *id, const char *reason)
+{
+    g_autofree char *reasons = client_removals(client, id);
+
+    return strcmp(reasons, reason) == 0;
+}
+
+GVariant *
+client_gpu(Client *client, const char *address)
+{
+    g_autoptr(GVariant) rows = client_get(client, "GPUs");
+    GVariant *row = row_find(rows, "Address", address);
+
+    g_assert_nonnull(row);
+    return row;
+}
+
+gint64
+client_gpu_number(Client *client, const char *address, const char *key)
+{
+    g_autoptr(GVariant) row = client_gpu(client, address);
+
+    return row_number(row, key);
+}

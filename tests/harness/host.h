@@ -148,6 +148,16 @@ GVariant *client_assignment(Client *client, const char *id);
 /* Its State, "" when there is none. The caller frees it. */
 char *client_state(Client *client, const char *id);
 
+/* How many assignments the bus shows; whether @id is in @state ("" for none); whether client_listen() heard
+ * of @id's end, once and for @reason. */
+guint client_assignments(Client *client);
+gboolean client_state_is(Client *client, const char *id, const char *state);
+gboolean client_was_removed(Client *client, const char *id, const char *reason);
+
+/* The row of the card @address, which must be there, and a number in it. */
+GVariant *client_gpu(Client *client, const char *address);
+gint64 client_gpu_number(Client *client, const char *address, const char *key);
+
 /* The bus name of an error that came over the bus, without the prefix of our own ones and of the bus's:
  * "InUse", "InvalidArgs"; "none" for NULL. The caller frees it. */
 char *error_name(const GError *error);
