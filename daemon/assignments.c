@@ -158,6 +158,20 @@ vgpu_assignment_device_name(const VgpuAssignment *assignment)
     return assignment->device->uuid ? assignment->device->uuid : assignment->device->slot;
 }
 
+gboolean
+vgpu_assignment_has_owner(const VgpuAssignment *assignment)
+{
+    return !assignment->owner_gone &&
+           (assignment->state == VGPU_STATE_ASSIGNED || assignment->state == VGPU_STATE_IN_USE);
+}
+
+void
+vgpu_assignment_set_busy(const VgpuAssignment *assignment, GError **error)
+{
+    g_set_error(error, VGPU_ERROR, VGPU_ERROR_BUSY, "another operation on %s is under way: try again later",
+                vgpu_assignment_device_name(assignment));
+}
+
 static void
 refuse(const VgpuAssignment *assignment, VgpuError code, GError **error)
 {
@@ -176,7 +190,7 @@ refuse(const VgpuAssignment *assignment, VgpuError code, GError **error)
                     assignment->error ? assignment->error : "the reason is not known");
         break;
     default:
-        g_set_error(error, VGPU_ERROR, code, "another operation on %s is under way: try again later", device);
+        vgpu_assignment_set_busy(assignment, error);
     }
 }
 

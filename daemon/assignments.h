@@ -93,6 +93,12 @@ VgpuDuty vgpu_assignment_event(VgpuAssignment *assignment, VgpuEvent event, GErr
 /* Whether the bus may know of it: its id was told, or it needs somebody's help. */
 gboolean vgpu_assignment_is_visible(const VgpuAssignment *assignment);
 
+/* Whether somebody has it, and may keep it: its owner lives, and it is assigned or in use. */
+gboolean vgpu_assignment_has_owner(const VgpuAssignment *assignment);
+
+/* BUSY: an operation on it is under way. */
+void vgpu_assignment_set_busy(const VgpuAssignment *assignment, GError **error);
+
 /* What people call its device: the UUID of an mdev, else the address. Borrowed. */
 const char *vgpu_assignment_device_name(const VgpuAssignment *assignment);
 

@@ -236,12 +236,6 @@ undo(Attempt *attempt, VgpuAssignment *assignment)
     take_back(attempt, assignment, on_undone, attempt);
 }
 
-static void
-set_stopping(GError **error)
-{
-    g_set_error(error, VGPU_ERROR, VGPU_ERROR_BUSY, "the service is being stopped: try again later");
-}
-
 /* The caller gets access, and its answer. */
 static void
 hand_over(Attempt *attempt, VgpuAssignment *assignment)
@@ -251,7 +245,7 @@ hand_over(Attempt *attempt, VgpuAssignment *assignment)
 
     if (broker->stopped) {
         /* The caller was told that the service stops; the record says that it never got an answer. */
-        set_stopping(&error);
+        vgpu_error_set_stopping(&error);
         finish(attempt, NULL, error);
         return;
     }
@@ -411,7 +405,7 @@ choose_and_record(Attempt *attempt, VgpuAssignment **ret_assignment, GError **er
     VgpuHost host;
 
     if (broker->stopped) {
-        set_stopping(error);
+        vgpu_error_set_stopping(error);
         return FALSE;
     }
     if (!vgpu_broker_look(broker, TRUE, &host, error))

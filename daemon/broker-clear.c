@@ -58,27 +58,12 @@ finish(Clear *clear, const VgpuAssignment *assignment, const GError *error)
     clear_free(clear);
 }
 
-/* Somebody has it, and may keep it. */
-static gboolean
-has_owner(const VgpuAssignment *assignment)
-{
-    return !assignment->owner_gone &&
-           (assignment->state == VGPU_STATE_ASSIGNED || assignment->state == VGPU_STATE_IN_USE);
-}
-
-static void
-set_busy(GError **error, const VgpuAssignment *assignment)
-{
-    g_set_error(error, VGPU_ERROR, VGPU_ERROR_BUSY, "another operation on %s is under way: try again later",
-                vgpu_assignment_device_name(assignment));
-}
-
 static void
 finish_busy(Clear *clear, const VgpuAssignment *assignment)
 {
     g_autoptr(GError) error = NULL;
 
-    set_busy(&error, assignment);
+    vgpu_assignment_set_busy(assignment, &error);
     finish(clear, NULL, error);
 }
 
@@ -213,14 +198,15 @@ lose(Clear *clear, VgpuAssignment *assignment)
     g_set_error(&error, VGPU_ERROR, VGPU_ERROR_UNKNOWN_ASSIGNMENT,
                 "%s is gone or was made anew, so assignment %s is no more",
                 vgpu_assignment_device_name(assignment), assignment->id);
-    broker_withdraw_and_log(assignment);
     /* What was being cleared when the service was stopped, and is cleared now, has ended as it should. */
     if (clear->unset && assignment->state == VGPU_STATE_RELEASING)
         broker_end(broker, assignment, broker_own_ending(assignment));
-    else if (vgpu_assignment_event(assignment, VGPU_EVENT_LOST, NULL) == VGPU_DUTY_FORGET)
-        broker_forget(broker, assignment);
-    else
+    else if (vgpu_assignment_event(assignment, VGPU_EVENT_LOST, NULL) == VGPU_DUTY_LOSE)
         broker_end(broker, assignment, VGPU_ENDING_LOST);
+    else {
+        broker_withdraw_and_log(assignment);
+        broker_forget(broker, assignment);
+    }
     finish(clear, NULL, error);
 }
 
@@ -379,7 +365,8 @@ clear_what_is_taken(Clear *clear, VgpuAssignment *assignment)
             return;
         }
         broker_watch(broker, assignment);
-        if (assignment->state == VGPU_STATE_FAILED ? assignment->may_repeat : !has_owner(assignment))
+        if (assignment->state == VGPU_STATE_FAILED ? assignment->may_repeat
+                                                   : !vgpu_assignment_has_owner(assignment))
             broker_clear_later(broker, assignment);
         finish(clear, assignment, error);
         return;
@@ -406,7 +393,7 @@ on_taken(gpointer data, gpointer user_data)
         finish_busy(clear, assignment);
         return;
     }
-    if (clear->take && (clear->done || !has_owner(assignment))) {
+    if (clear->take && (clear->done || !vgpu_assignment_has_owner(assignment))) {
         clear_what_is_taken(clear, assignment);
         return;
     }
@@ -457,7 +444,7 @@ broker_clear(VgpuBroker *broker, VgpuAssignment *assignment, VgpuEnding ending, 
         return;
     }
     if (assignment->busy || broker->stopped) {
-        set_busy(&error, assignment);
+        vgpu_assignment_set_busy(assignment, &error);
         if (done)
             done(NULL, error, user_data);
         return;

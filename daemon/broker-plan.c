@@ -58,8 +58,9 @@ vgpu_broker_plan(VgpuBroker *broker, const VgpuRequest *request, GError **error)
     VgpuHost host;
     gboolean found;
 
-    if (!vgpu_broker_check(broker, request, &name, error) || !vgpu_broker_look(broker, FALSE, &host, error))
+    if (!vgpu_broker_check(broker, request, &name, error))
         return NULL;
+    vgpu_broker_last_look(broker, &host); /* the one that was checked against */
     found = vgpu_placement_choose(&host, request, name, broker_policy(broker), NULL, &candidate, &reasons);
     return vgpu_describe_plan(&host, request, name, found ? &candidate : NULL, reasons);
 }

@@ -2,7 +2,20 @@
 /* Taking up what an earlier run has left. */
 #include "broker-internal.h"
 
-static void ask_for_owner(Guard *question);
+/* Whether the owner of a record is still there; the bus is asked until it says. */
+typedef struct {
+    VgpuBroker *broker;
+    char *id;
+} Question;
+
+static void
+question_free(Question *question)
+{
+    g_free(question->id);
+    g_free(question);
+}
+
+static void ask_for_owner(Question *question);
 
 static gboolean
 on_ask_again(gpointer user_data)
@@ -14,7 +27,7 @@ on_ask_again(gpointer user_data)
 static void
 on_owner_identified(VgpuCaller *caller, gboolean gone, gpointer user_data)
 {
-    Guard *question = user_data;
+    Question *question = user_data;
     VgpuAssignment *assignment = vgpu_assignments_get(question->broker->assignments, question->id);
     gboolean known = caller || gone;
 
@@ -25,26 +38,25 @@ on_owner_identified(VgpuCaller *caller, gboolean gone, gpointer user_data)
     }
     if (gone && assignment && !assignment->owner_gone)
         vgpu_broker_owner_vanished(question->broker, assignment->owner);
-    broker_guard_free(question);
+    question_free(question);
 }
 
-/* Whether the owner of a record is still there. @question has only broker and id; it is freed with the
- * answer. */
+/* Frees @question with the answer. */
 static void
-ask_for_owner(Guard *question)
+ask_for_owner(Question *question)
 {
     VgpuAssignment *assignment = vgpu_assignments_get(question->broker->assignments, question->id);
 
     if (!assignment || question->broker->stopped ||
         vgpu_owners_identify(question->broker->owners, assignment->owner, on_owner_identified, question) < 0)
-        broker_guard_free(question);
+        question_free(question);
 }
 
 /* Takes up one record of an earlier run. */
 static void
 take_up(VgpuBroker *broker, VgpuAssignment *assignment, gboolean same_bus)
 {
-    Guard *question;
+    Question *question;
 
     vgpu_owners_hold(broker->owners, assignment->owner);
     broker_watch(broker, assignment);
@@ -69,7 +81,7 @@ take_up(VgpuBroker *broker, VgpuAssignment *assignment, gboolean same_bus)
         vgpu_broker_owner_vanished(broker, assignment->owner);
         return;
     }
-    question = g_new0(Guard, 1);
+    question = g_new0(Question, 1);
     question->broker = broker;
     question->id = g_strdup(assignment->id);
     ask_for_owner(question);

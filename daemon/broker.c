@@ -269,8 +269,7 @@ broker_end(VgpuBroker *broker, VgpuAssignment *assignment, VgpuEnding ending)
 {
     g_autofree char *id = vgpu_assignment_is_visible(assignment) ? g_strdup(assignment->id) : NULL;
 
-    if (ending == VGPU_ENDING_LOST)
-        broker_withdraw_and_log(assignment);
+    broker_withdraw_and_log(assignment); /* a clear has done it already */
     vgpu_journal_change(VGPU_MESSAGE_ENDED, assignment, vgpu_ending_name(ending), NULL);
     broker_forget(broker, assignment);
     if (id)
@@ -357,9 +356,7 @@ vgpu_broker_adopt(VgpuBroker *broker, const char *id, const VgpuCaller *caller, 
     if (assignment->uid != caller->uid && vgpu_broker_is_at_limit(broker, caller->uid, error))
         return NULL;
     if (assignment->busy) {
-        g_set_error(error, VGPU_ERROR, VGPU_ERROR_BUSY,
-                    "another operation on %s is under way: try again later",
-                    vgpu_assignment_device_name(assignment));
+        vgpu_assignment_set_busy(assignment, error);
         return NULL;
     }
     if (!change_access(assignment, caller->uid, error) ||
@@ -406,10 +403,8 @@ restore_access(const GPtrArray *list)
     for (guint i = 0; i < list->len; i++) {
         VgpuAssignment *assignment = g_ptr_array_index(list, i);
         g_autoptr(GError) error = NULL;
-        gboolean has_owner = !assignment->owner_gone && assignment->access && !assignment->writing;
 
-        if (!has_owner ||
-            (assignment->state != VGPU_STATE_ASSIGNED && assignment->state != VGPU_STATE_IN_USE))
+        if (!vgpu_assignment_has_owner(assignment) || !assignment->access || assignment->writing)
             continue;
         if (!vgpu_access_stands(assignment->device, assignment->uid) && !broker_grant(assignment, &error))
             g_info("%s", error->message); /* the scan that follows says what became of it */
@@ -435,6 +430,7 @@ vgpu_broker_rescan(VgpuBroker *broker)
         if (vgpu_assignment_event(assignment, VGPU_EVENT_LOST, NULL) == VGPU_DUTY_LOSE)
             broker_end(broker, assignment, VGPU_ENDING_LOST);
     }
+    g_clear_handle_id(&broker->lost, g_source_remove); /* what this scan noticed has ended */
 }
 
 void

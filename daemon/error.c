@@ -27,6 +27,12 @@ vgpu_error_bus_name(VgpuError code)
     return code < G_N_ELEMENTS(bus_names) ? bus_names[code] : NULL;
 }
 
+void
+vgpu_error_set_stopping(GError **error)
+{
+    g_set_error(error, VGPU_ERROR, VGPU_ERROR_BUSY, "the service is being stopped: try again later");
+}
+
 char *
 vgpu_text_printable(const char *text)
 {

@@ -28,6 +28,9 @@ GQuark vgpu_error_quark(void);
 /* The D-Bus error name of @code, a static string; NULL for a code that does not exist. */
 const char *vgpu_error_bus_name(VgpuError code);
 
+/* BUSY: nothing is started any more, as the service ends. */
+void vgpu_error_set_stopping(GError **error);
+
 /* @text (or "" for NULL) as valid UTF-8 without control characters: bad bytes become U+FFFD, control
  * characters a space. For text that comes from the kernel, a process or a caller, before it goes to the bus,
  * the log or a terminal. The caller frees it. */

@@ -101,6 +101,17 @@ vgpu_type_free(VgpuType *type)
     g_free(type);
 }
 
+VgpuType *
+vgpu_type_find(const GPtrArray *types, const char *id)
+{
+    for (guint i = 0; id && i < types->len; i++) {
+        VgpuType *type = g_ptr_array_index(types, i);
+        if (strcmp(type->id, id) == 0)
+            return type;
+    }
+    return NULL;
+}
+
 VgpuDevice *
 vgpu_device_new(const char *slot, const char *uuid)
 {

@@ -115,6 +115,9 @@ const VgpuFramework *vgpu_framework_probe(const VgpuDir *slot);
 
 VgpuType *vgpu_type_new(const char *id, const char *name);
 void vgpu_type_free(VgpuType *type);
+
+/* The one with @id of @types (of VgpuType), borrowed; NULL when there is none or @id is NULL. */
+VgpuType *vgpu_type_find(const GPtrArray *types, const char *id);
 VgpuDevice *vgpu_device_new(const char *slot, const char *uuid);
 VgpuDevice *vgpu_device_copy(const VgpuDevice *device);
 void vgpu_device_free(VgpuDevice *device);

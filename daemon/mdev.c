@@ -67,17 +67,6 @@ type_read(const VgpuDir *types, const char *id, GError **error)
     return type;
 }
 
-static const VgpuType *
-find_type(const GPtrArray *types, const char *id)
-{
-    for (guint i = 0; id && i < types->len; i++) {
-        const VgpuType *type = g_ptr_array_index(types, i);
-        if (strcmp(type->id, id) == 0)
-            return type;
-    }
-    return NULL;
-}
-
 static void
 add_device(const VgpuDir *dir, VgpuSlot *slot, const char *uuid, GHashTable *busy)
 {
@@ -91,7 +80,7 @@ add_device(const VgpuDir *dir, VgpuSlot *slot, const char *uuid, GHashTable *bus
             return; /* removed since the folder was read */
         device->type_id = vgpu_dir_link(attributes, "mdev_type", NULL);
         vgpu_device_read_nodes(device, attributes, attributes);
-        type = find_type(slot->types, device->type_id);
+        type = vgpu_type_find(slot->types, device->type_id);
         if (type) {
             device->name = g_strdup(type->name);
             device->framebuffer_mib = type->framebuffer_mib;

@@ -81,23 +81,12 @@ seen_on(VgpuMemory *memory, const VgpuCard *card)
     return seen;
 }
 
-static VgpuType *
-find_type(const GPtrArray *types, const char *id)
-{
-    for (guint i = 0; id && i < types->len; i++) {
-        VgpuType *type = g_ptr_array_index(types, i);
-        if (strcmp(type->id, id) == 0)
-            return type;
-    }
-    return NULL;
-}
-
 /* ---- What the card says itself ---- */
 
 static gboolean
 learn_type(Seen *seen, const VgpuType *type)
 {
-    VgpuType *known = find_type(seen->types, type->id);
+    VgpuType *known = vgpu_type_find(seen->types, type->id);
 
     if (known && strcmp(known->name, type->name) == 0 && known->framebuffer_mib == type->framebuffer_mib &&
         known->max_instances == type->max_instances)
@@ -171,7 +160,7 @@ learn_card(Seen *seen, const VgpuCard *card)
     changed |= !seen->whole;
     seen->whole = TRUE;
     largest = largest_listed(card);
-    before = find_type(seen->types, seen->largest);
+    before = vgpu_type_find(seen->types, seen->largest);
     if (largest && (!before || largest->framebuffer_mib > before->framebuffer_mib)) {
         g_free(seen->largest);
         seen->largest = g_strdup(largest->id);
@@ -224,7 +213,7 @@ put_together(Seen *seen)
         const VgpuNvmlType *nvml = g_ptr_array_index(seen->nvml->types, i);
         g_autofree char *id = vgpu_framework_type_id(seen->framework, nvml->id);
 
-        if (nvml->name && !find_type(seen->types, id))
+        if (nvml->name && !vgpu_type_find(seen->types, id))
             add_known(seen, id, nvml->name, nvml_type_size(nvml), nvml->max_instances);
     }
 }
@@ -234,7 +223,7 @@ put_together(Seen *seen)
 static void
 complete_device(const Seen *seen, VgpuDevice *device, VgpuAssignments *assignments)
 {
-    const VgpuType *type = find_type(seen->known, device->type_id);
+    const VgpuType *type = vgpu_type_find(seen->known, device->type_id);
     const VgpuNvmlType *nvml = find_nvml_type(seen, device->type_id);
     const VgpuAssignment *ours =
         assignments ? vgpu_assignments_find_device(assignments, device->slot, device->uuid) : NULL;
@@ -259,7 +248,7 @@ complete_slot(const Seen *seen, VgpuSlot *slot, VgpuAssignments *assignments)
 {
     for (guint i = 0; i < slot->types->len; i++) {
         VgpuType *type = g_ptr_array_index(slot->types, i);
-        const VgpuType *known = find_type(seen->known, type->id);
+        const VgpuType *known = vgpu_type_find(seen->known, type->id);
 
         type->framebuffer_mib = known->framebuffer_mib;
         type->max_instances = known->max_instances;
@@ -327,7 +316,7 @@ vgpu_memory_framebuffer(VgpuMemory *memory, const char *address)
 {
     const Seen *seen = g_hash_table_lookup(memory->cards, address);
     guint64 told = seen ? nvml_framebuffer(seen->nvml) : 0;
-    const VgpuType *largest = seen && told == 0 ? find_type(seen->known, seen->largest) : NULL;
+    const VgpuType *largest = seen && told == 0 ? vgpu_type_find(seen->known, seen->largest) : NULL;
 
     return largest ? largest->framebuffer_mib : told;
 }

@@ -57,12 +57,11 @@ reply_error(sd_bus_message *message, const GError *error)
                                       "%s", text);
 }
 
-/* Answers with @error, or with @assignment in the shape of the method. */
+/* Answers with @error, or with what the method returns: @id and @row, each unless it is NULL. */
 static void
-answer(Call *call, const VgpuAssignment *assignment, const GError *error)
+answer_with(Call *call, const char *id, GVariant *row, const GError *error)
 {
     g_autoptr(sd_bus_message) reply = NULL;
-    g_autoptr(GVariant) row = NULL;
     int r;
 
     if (call->answered)
@@ -73,16 +72,25 @@ answer(Call *call, const VgpuAssignment *assignment, const GError *error)
         return;
     }
     r = sd_bus_message_new_method_return(call->message, &reply);
-    if (r >= 0 && call->kind == CALL_ASSIGN)
-        r = sd_bus_message_append(reply, "s", assignment->id);
-    if (r >= 0 && (call->kind == CALL_ASSIGN || call->kind == CALL_ADOPT)) {
-        row = g_variant_ref_sink(vgpu_describe_assignment(assignment));
+    if (r >= 0 && id)
+        r = sd_bus_message_append(reply, "s", id);
+    if (r >= 0 && row)
         r = vgpu_bus_append(reply, row);
-    }
     if (r >= 0)
         r = sd_bus_send(NULL, reply, NULL);
     if (r < 0)
         g_warning("a reply could not be sent: %s", g_strerror(-r));
+}
+
+/* Answers with @error, or with @assignment in the shape of the method. */
+static void
+answer(Call *call, const VgpuAssignment *assignment, const GError *error)
+{
+    g_autoptr(GVariant) row = NULL;
+
+    if (!error && (call->kind == CALL_ASSIGN || call->kind == CALL_ADOPT))
+        row = g_variant_ref_sink(vgpu_describe_assignment(assignment));
+    answer_with(call, row && call->kind == CALL_ASSIGN ? assignment->id : NULL, row, error);
 }
 
 static void
@@ -105,16 +113,11 @@ static void
 plan(Call *call)
 {
     g_autoptr(GError) error = NULL;
-    g_autoptr(sd_bus_message) reply = NULL;
     g_autoptr(GVariant) row = vgpu_broker_plan(call->service->broker, call->request, &error);
 
-    if (!row) {
-        refuse(call, error);
-        return;
-    }
-    g_variant_ref_sink(row);
-    if (sd_bus_message_new_method_return(call->message, &reply) >= 0 && vgpu_bus_append(reply, row) >= 0)
-        sd_bus_send(NULL, reply, NULL);
+    if (row)
+        g_variant_ref_sink(row);
+    answer_with(call, NULL, row, error);
     call_free(call);
 }
 
@@ -276,7 +279,7 @@ on_identified(VgpuCaller *caller, gboolean gone, gpointer user_data)
         check_assign(call);
         break;
     case CALL_PLAN:
-        plan(call);
+        perform(call);
         break;
     case CALL_RELEASE:
     case CALL_ADOPT:
@@ -288,7 +291,7 @@ on_identified(VgpuCaller *caller, gboolean gone, gpointer user_data)
     }
 }
 
-/* Takes @request and @argument; the call lives on until it is answered. */
+/* Takes @request; the call lives on until it is answered. */
 static int
 start_call(VgpuService *service, CallKind kind, sd_bus_message *message, VgpuRequest *request,
            const char *argument)
@@ -319,7 +322,7 @@ service_is_stopping(const VgpuService *service, GError **error)
 {
     if (service->broker && !service->stopped)
         return FALSE;
-    g_set_error(error, VGPU_ERROR, VGPU_ERROR_BUSY, "the service is being stopped: try again later");
+    vgpu_error_set_stopping(error);
     return TRUE;
 }
 

@@ -58,7 +58,6 @@ vendor_list(const VgpuDir *dir, VgpuSlot *slot, GHashTable *busy, GError **error
     if (!word)
         return FALSE;
     word = type_id_from(g_steal_pointer(&word));
-    slot->iommu_group = vgpu_iommu_group(dir);
     if (!word) /* a slot that has a type lists the header only */
         return list_types(dir, slot, error);
     attributes = vgpu_dir_open_at(dir, "nvidia", error);
