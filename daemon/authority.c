@@ -16,6 +16,8 @@ typedef struct {
     char *action;
     PolkitDetails *details;
     gboolean interactive;
+    gboolean after_dialog; /* a dialog has ended without permission: would there be one again? */
+    guint waiting;
 } Check;
 
 static void
@@ -82,13 +84,34 @@ polkit_failed(GTask *task, const GError *failed)
         deny(task, VGPU_ERROR_ACCESS_DENIED, "the question whether this is allowed was withdrawn");
         return;
     }
-    if (check->uid == 0) {
+    if (check->uid == 0 && !check->after_dialog) {
         g_warning("polkit cannot be asked, root passes: %s", text);
         allow(task);
         return;
     }
     g_warning("polkit cannot be asked, uid %u is denied: %s", check->uid, text);
     deny(task, VGPU_ERROR_ACCESS_DENIED, "polkit could not say whether this is allowed, so it is not");
+}
+
+static void ask(GTask *task, gboolean interactive);
+
+/* polkit lets us ask, and nobody has said yes: a wrong password, no answer in time, or an agent that has one
+ * dialog open already and refuses a second. polkit keeps from us which of them it was. */
+static void
+deny_after_dialog(GTask *task)
+{
+    Check *check = g_task_get_task_data(task);
+    g_autofree char *why =
+        check->waiting > 0
+            ? g_strdup_printf(
+                  "the dialog that asked for permission ended without it, while another one of user "
+                  "%u was open: answer that one first, then call again",
+                  check->uid)
+            : g_strdup(
+                  "the dialog that asked for permission ended without it (a wrong password, or no answer in "
+                  "time): call again to be asked again");
+
+    deny(task, VGPU_ERROR_ACCESS_DENIED, why);
 }
 
 static void
@@ -106,8 +129,15 @@ on_checked(GObject *source, GAsyncResult *result, gpointer user_data)
         allow(task);
     else if (polkit_authorization_result_get_dismissed(answer))
         deny(task, VGPU_ERROR_ACCESS_DENIED, "the dialog that asked for permission was dismissed");
-    else if (!polkit_authorization_result_get_is_challenge(answer))
+    else if (!polkit_authorization_result_get_is_challenge(answer) && check->interactive &&
+             !check->after_dialog) {
+        /* A rule's no and a dialog without a yes look the same; without interaction they do not. */
+        check->after_dialog = TRUE;
+        ask(task, FALSE);
+    } else if (!polkit_authorization_result_get_is_challenge(answer))
         deny(task, VGPU_ERROR_ACCESS_DENIED, "polkit does not allow this to the caller");
+    else if (check->after_dialog)
+        deny_after_dialog(task);
     else if (check->interactive)
         deny(task, VGPU_ERROR_ACCESS_DENIED,
              "a password is needed and there is no agent that could ask for it");
@@ -117,10 +147,10 @@ on_checked(GObject *source, GAsyncResult *result, gpointer user_data)
 }
 
 static void
-ask(GTask *task)
+ask(GTask *task, gboolean interactive)
 {
     Check *check = g_task_get_task_data(task);
-    PolkitCheckAuthorizationFlags flags = check->interactive
+    PolkitCheckAuthorizationFlags flags = interactive
                                               ? POLKIT_CHECK_AUTHORIZATION_FLAGS_ALLOW_USER_INTERACTION
                                               : POLKIT_CHECK_AUTHORIZATION_FLAGS_NONE;
 
@@ -142,7 +172,7 @@ on_polkit(GObject *source, GAsyncResult *result, gpointer user_data)
         return;
     }
     g_set_object(&check->authority->polkit, polkit);
-    ask(task);
+    ask(task, check->interactive);
 }
 
 void
@@ -160,6 +190,7 @@ vgpu_authority_check_async(VgpuAuthority *authority, const VgpuCaller *caller,
     check->uid = caller->uid;
     check->action = g_strdup(question->action);
     check->interactive = question->interactive;
+    check->waiting = question->waiting;
     check->details = polkit_details_new();
     if (question->profile)
         polkit_details_insert(check->details, "profile", question->profile);
@@ -167,7 +198,7 @@ vgpu_authority_check_async(VgpuAuthority *authority, const VgpuCaller *caller,
         polkit_details_insert(check->details, "gpu", question->gpu);
     g_task_set_task_data(task, check, check_free);
     if (authority->polkit)
-        ask(task);
+        ask(task, check->interactive);
     else
         polkit_authority_get_async(cancellable, on_polkit, task);
 }

@@ -19,6 +19,7 @@ typedef struct {
     gboolean interactive; /* a person may be asked: exactly when the message allows it */
     const char *profile;  /* for the dialog; no caller's free text. NULL for none */
     const char *gpu;
+    guint waiting; /* how many others of the caller's user wait for an answer already */
 } VgpuAuthorityQuestion;
 
 /* Asks whether @caller may. @callback gets the task for vgpu_authority_check_finish(). */

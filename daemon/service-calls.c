@@ -187,17 +187,24 @@ on_authorized(GObject *source, GAsyncResult *result, gpointer user_data)
         perform(call);
 }
 
-static gboolean
-too_many_pending(const Call *call, GError **error)
+/* How many calls of its uid wait for polkit. */
+static guint
+count_pending(const Call *call)
 {
-    VgpuService *service = call->service;
+    const GPtrArray *calls = call->service->calls;
     guint pending = 0;
 
-    for (guint i = 0; i < service->calls->len; i++) {
-        const Call *other = g_ptr_array_index(service->calls, i);
+    for (guint i = 0; i < calls->len; i++) {
+        const Call *other = g_ptr_array_index(calls, i);
         pending += other->pending && other->caller->uid == call->caller->uid;
     }
-    if (call->caller->uid == 0 || pending < service->max_pending)
+    return pending;
+}
+
+static gboolean
+too_many_pending(const Call *call, guint pending, GError **error)
+{
+    if (call->caller->uid == 0 || pending < call->service->max_pending)
         return FALSE;
     g_set_error(error, VGPU_ERROR, VGPU_ERROR_LIMITS_EXCEEDED,
                 "user %u has %u calls waiting for authorization already: let them end first",
@@ -214,10 +221,11 @@ authorize(Call *call, const char *action, const char *profile)
         .interactive = sd_bus_message_get_allow_interactive_authorization(call->message) > 0,
         .profile = profile,
         .gpu = call->request ? call->request->gpu : NULL,
+        .waiting = count_pending(call),
     };
     g_autoptr(GError) error = NULL;
 
-    if (too_many_pending(call, &error)) {
+    if (too_many_pending(call, question.waiting, &error)) {
         refuse(call, error);
         return;
     }

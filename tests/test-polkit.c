@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 
 #define CARD "0000:3b:00.0"
 #define OTHER_CARD "0000:5e:00.0"
@@ -121,6 +122,96 @@ test_plain_user_leaves_no_reservation(Fixture *fixture, gconstpointer data)
         g_free(client_must_assign(fixture->root, "L40S-2Q", NULL, NULL));
 }
 
+/* Assign by the user, whom somebody can be asked about. */
+static Pending *
+ask_with_dialog(Fixture *fixture, Agent *agent)
+{
+    Pending *pending = client_start_interactive(fixture->user, "Assign", L40S_2Q);
+
+    wait_for(agent_is_open(agent));
+    return pending;
+}
+
+static void
+assert_refused_with(Pending *pending, const char *words)
+{
+    g_autoptr(GError) error = NULL;
+
+    g_assert_null(client_finish(pending, &error));
+    assert_error(error, "AccessDenied");
+    g_assert_nonnull(strstr(error->message, words));
+}
+
+static void
+test_dialog_permits(Fixture *fixture, gconstpointer data)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(GVariant) reply = NULL;
+    Pending *pending;
+    Agent *agent;
+
+    host_real_polkit(fixture->host, NULL, NULL);
+    agent = agent_new(fixture->host);
+    pending = ask_with_dialog(fixture, agent);
+    agent_permit(agent);
+    reply = client_finish(pending, &error);
+    g_assert_no_error(error);
+    agent_free(agent);
+}
+
+/* Each reason has its own sentence, none writes anything, and none is in the way of the next. */
+static void
+test_dialogs_without_permission(Fixture *fixture, gconstpointer data)
+{
+    Pending *first;
+    Pending *second;
+    Agent *agent;
+
+    host_real_polkit(fixture->host, NULL, NULL);
+    assert_refused_with(client_start_interactive(fixture->user, "Assign", L40S_2Q), "there is no agent");
+    agent = agent_new(fixture->host);
+
+    first = ask_with_dialog(fixture, agent);
+    agent_end(agent, "Cancelled");
+    assert_refused_with(first, "was dismissed");
+
+    first = ask_with_dialog(fixture, agent);
+    agent_end(agent, "Failed"); /* as after a wrong password, and when it has waited for too long */
+    assert_refused_with(first, "no answer in time");
+
+    first = ask_with_dialog(fixture, agent);
+    second = client_start_interactive(fixture->user, "Assign", L40S_2Q);
+    assert_refused_with(second, "another one of user 65534 was open");
+    g_assert_cmpuint(agent_refused(agent), ==, 1);
+    g_assert_false(pending_is_done(first));
+    g_assert_true(agent_is_open(agent));
+    assert_untouched(fixture);
+    agent_permit(agent);
+    {
+        g_autoptr(GError) error = NULL;
+        g_autoptr(GVariant) reply = client_finish(first, &error);
+
+        g_assert_no_error(error);
+        g_assert_nonnull(reply);
+    }
+    agent_free(agent);
+}
+
+/* A rule's no is told from a dialog's, with an agent there too. */
+static void
+test_rule_denies_without_a_dialog(Fixture *fixture, gconstpointer data)
+{
+    Agent *agent;
+
+    host_real_polkit(fixture->host, RULE(ASSIGN USER, "NO"), NULL);
+    agent = agent_new(fixture->host);
+    assert_refused_with(client_start_interactive(fixture->user, "Assign", L40S_2Q),
+                        "polkit does not allow this");
+    g_assert_false(agent_is_open(agent));
+    assert_untouched(fixture);
+    agent_free(agent);
+}
+
 static void
 test_root(Fixture *fixture, gconstpointer data)
 {
@@ -217,6 +308,9 @@ run(int argc, char **argv)
     ADD("/polkit/member-of-vgpu/does-not-manage", NULL, test_member_does_not_manage);
     ADD("/polkit/plain-user/needs-a-password", NULL, test_plain_user);
     ADD("/polkit/plain-user/leaves-no-reservation", NULL, test_plain_user_leaves_no_reservation);
+    ADD("/polkit/dialog/gives-permission", NULL, test_dialog_permits);
+    ADD("/polkit/dialog/each-end-has-its-own-error", NULL, test_dialogs_without_permission);
+    ADD("/polkit/dialog/none-where-a-rule-denies", NULL, test_rule_denies_without_a_dialog);
     ADD("/polkit/root/passes", NULL, test_root);
     ADD("/polkit/rule/lets-a-user-open-its-node-and-no-other", NULL, test_rule_allows);
     ADD("/polkit/rule/holds-when-the-service-is-killed", "kill", test_rule_allows);

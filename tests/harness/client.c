@@ -97,6 +97,12 @@ client_start(Client *client, const char *method, GVariant *arguments)
     return start_method(client, method, arguments, G_DBUS_CALL_FLAGS_NONE);
 }
 
+Pending *
+client_start_interactive(Client *client, const char *method, GVariant *arguments)
+{
+    return start_method(client, method, arguments, G_DBUS_CALL_FLAGS_ALLOW_INTERACTIVE_AUTHORIZATION);
+}
+
 gboolean
 pending_is_done(Pending *pending)
 {
@@ -125,8 +131,7 @@ client_call(Client *client, const char *method, GVariant *arguments, GError **er
 GVariant *
 client_call_interactive(Client *client, const char *method, GVariant *arguments, GError **error)
 {
-    return client_finish(
-        start_method(client, method, arguments, G_DBUS_CALL_FLAGS_ALLOW_INTERACTIVE_AUTHORIZATION), error);
+    return client_finish(client_start_interactive(client, method, arguments), error);
 }
 
 char *

@@ -98,6 +98,21 @@ void polkit_answer(Host *host, gboolean yes);
  * uid 0 is always allowed. */
 void host_real_polkit(Host *host, const char *rules, const char *member);
 
+/* What asks for passwords, on all clients' behalf: an agent at the real polkit, registered as a desktop's is,
+ * which like those of polkit's library shows one dialog at a time and refuses a second. */
+typedef struct Agent Agent;
+Agent *agent_new(Host *host);
+void agent_free(Agent *agent);
+
+/* Whether a dialog is open, and how many were refused as one was open already. */
+gboolean agent_is_open(Agent *agent);
+guint agent_refused(Agent *agent);
+
+/* The open dialog ends: root's password was given; or with polkit's error @error, as "Cancelled" or "Failed".
+ */
+void agent_permit(Agent *agent);
+void agent_end(Agent *agent, const char *error);
+
 /* ---- Clients ---- */
 
 typedef struct Client Client;
@@ -119,6 +134,7 @@ GVariant *client_call_interactive(Client *client, const char *method, GVariant *
 /* Starts a call; client_finish() waits for its answer and frees it. */
 typedef struct Pending Pending;
 Pending *client_start(Client *client, const char *method, GVariant *arguments);
+Pending *client_start_interactive(Client *client, const char *method, GVariant *arguments);
 gboolean pending_is_done(Pending *pending);
 GVariant *client_finish(Pending *pending, GError **error);
 
