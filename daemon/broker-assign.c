@@ -399,7 +399,7 @@ choose_and_record(Attempt *attempt, VgpuAssignment **ret_assignment, GError **er
     VgpuBroker *broker = attempt->broker;
     g_autofree char *name = NULL;
     g_autoptr(GHashTable) reasons = NULL;
-    g_autoptr(GError) unknown = NULL;
+    g_autoptr(GError) invalid = NULL;
     g_autoptr(VgpuAssignment) assignment = NULL;
     VgpuCandidate candidate;
     VgpuHost host;
@@ -410,9 +410,11 @@ choose_and_record(Attempt *attempt, VgpuAssignment **ret_assignment, GError **er
     }
     if (!vgpu_broker_look(broker, TRUE, &host, error))
         return FALSE;
-    name = vgpu_placement_resolve(&host, attempt->request->profile, &unknown);
-    if (unknown) {
-        g_propagate_error(error, g_steal_pointer(&unknown));
+    /* Once more, as much may have changed since the caller was asked about. */
+    if (!vgpu_broker_check(broker, attempt->request, &name, &invalid)) {
+        GError **told = attempt->refusal ? &attempt->refusal : &invalid;
+
+        g_propagate_error(error, g_steal_pointer(told));
         return FALSE;
     }
     if (!vgpu_placement_choose(&host, attempt->request, name, broker_policy(broker), &attempt->tried,

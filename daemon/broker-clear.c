@@ -26,6 +26,7 @@ typedef struct {
     /* A worker's, while it works: */
     const VgpuFramework *framework;
     VgpuDevice *expected; /* what the record says */
+    gboolean just_set;    /* by the call that took it: whatever stands there is ours */
     VgpuTarget *target;
     VgpuTake *take;
     VgpuAnswer answer;
@@ -151,6 +152,25 @@ take_job(VgpuJob *job, gpointer data)
     prove_unused(clear, name);
 }
 
+/* Its turn to be written may have come long after it was taken. That keeps VMs out, but nobody who writes to
+ * /sys: what was cleared meanwhile needs no write, and what was set meanwhile must not get one. */
+static gboolean
+needs_write(Clear *clear)
+{
+    g_autoptr(GError) unreadable = NULL;
+    g_autofree char *type_id = clear->framework->read(clear->target, &unreadable);
+
+    if (unreadable) {
+        clear->answer =
+            unreadable->code == ENOENT || unreadable->code == ENODEV ? VGPU_ANSWER_GONE : VGPU_ANSWER_FAILED;
+        if (!clear->just_set)
+            clear->error = g_steal_pointer(&unreadable);
+        return clear->just_set;
+    }
+    clear->answer = type_id ? VGPU_ANSWER_GONE : VGPU_ANSWER_DONE;
+    return type_id && (clear->just_set || strcmp(type_id, clear->expected->type_id) == 0);
+}
+
 /* In a worker: the write, and what stands there afterwards. */
 static void
 clear_job(VgpuJob *job, gpointer data)
@@ -164,6 +184,8 @@ clear_job(VgpuJob *job, gpointer data)
         clear->began = g_get_monotonic_time(); /* not before its turn has come */
     g_clear_error(&clear->error);
     g_clear_pointer(&clear->still, g_free);
+    if (!needs_write(clear))
+        return;
     written = clear->framework->clear(clear->target, job, keep_fd, &clear->error);
     clear->still = clear->framework->read(clear->target, &unreadable);
     if (written && !clear->still && !unreadable) {
@@ -195,9 +217,14 @@ lose(Clear *clear, VgpuAssignment *assignment)
     g_autoptr(GError) error = NULL;
     VgpuBroker *broker = clear->broker;
 
-    g_set_error(&error, VGPU_ERROR, VGPU_ERROR_UNKNOWN_ASSIGNMENT,
-                "%s is gone or was made anew, so assignment %s is no more",
-                vgpu_assignment_device_name(assignment), assignment->id);
+    if (clear->ending == VGPU_ENDING_RECLAIMED)
+        g_set_error(&error, VGPU_ERROR, VGPU_ERROR_INVALID_ARGS,
+                    "%s was cleared or made anew by somebody else meanwhile, so nothing was reclaimed",
+                    vgpu_assignment_device_name(assignment));
+    else
+        g_set_error(&error, VGPU_ERROR, VGPU_ERROR_UNKNOWN_ASSIGNMENT,
+                    "%s is gone or was made anew, so assignment %s is no more",
+                    vgpu_assignment_device_name(assignment), assignment->id);
     /* What was being cleared when the service was stopped, and is cleared now, has ended as it should. */
     if (clear->unset && assignment->state == VGPU_STATE_RELEASING)
         broker_end(broker, assignment, broker_own_ending(assignment));
@@ -460,6 +487,7 @@ broker_clear_taken(VgpuBroker *broker, VgpuAssignment *assignment, VgpuTarget *t
 {
     Clear *clear = clear_new(broker, assignment, VGPU_ENDING_RELEASED, done, user_data);
 
+    clear->just_set = TRUE;
     clear->target = target;
     clear->take = take;
     clear_what_is_taken(clear, assignment);

@@ -52,8 +52,9 @@ void vgpu_broker_rescan(VgpuBroker *broker);
 /* udev has processed an event of the device @name of @subsystem. */
 void vgpu_broker_device_event(VgpuBroker *broker, const char *subsystem, const char *name);
 
-/* Checks what can be checked of @request before anybody is asked; *@ret_name is the exact profile name, or
- * NULL when no card shows it now. Errors as of vgpu_placement_resolve(), and INVALID_ARGS. */
+/* Checks @request against the last look, before anybody is asked and before anything is done; *@ret_name is
+ * the exact profile name, or NULL when no card shows it now. Errors as of vgpu_placement_resolve(), and
+ * INVALID_ARGS. */
 gboolean vgpu_broker_check(VgpuBroker *broker, const VgpuRequest *request, char **ret_name, GError **error);
 
 /* The answer of Plan (a{sv}, floating). */

@@ -6,6 +6,8 @@
 
 #define CARD "0000:3b:00.0"
 #define VF "0000:3b:00.4"
+#define T4 "0000:af:00.0"
+#define UUID "c1b7b4a4-4c1b-4f5d-9d2e-6a5f0c3e7a11"
 #define NOBODY 65534
 #define SOMEBODY 1 /* the bus wants a user that exists */
 #define ALLOW_INTERACTION 1
@@ -239,6 +241,31 @@ test_device_goes_during_the_dialog(Fixture *fixture, gconstpointer data)
     assert_error(error, "NoFramework");
 }
 
+/* Both could have it when they asked. */
+static void
+test_uuid_is_taken_during_the_dialog(Fixture *fixture, gconstpointer data)
+{
+    Pending *pending;
+    g_autofree char *id = NULL;
+    g_autoptr(GVariant) gpu = NULL;
+    g_autoptr(GVariant) reply = NULL;
+    g_autoptr(GError) error = NULL;
+
+    bed_add_card(fixture->bed, "t4", T4, 0);
+    gpu = client_gpu(fixture->root, T4); /* whoever reads the properties makes the service look */
+    host_polkit(fixture->host, POLKIT_HANG);
+    pending =
+        client_start(fixture->user, "Assign", g_variant_new_parsed("('T4-2Q', {'uuid': <'" UUID "'>})"));
+    wait_for(polkit_open(fixture->host) == 1);
+    host_polkit(fixture->host, POLKIT_YES);
+    id = client_must_assign(fixture->root, "T4-2Q", "{'uuid': <'" UUID "'>}", NULL);
+    polkit_answer(fixture->host, TRUE);
+    reply = client_finish(pending, &error);
+    g_assert_null(reply);
+    assert_error(error, "InvalidArgs");
+    g_assert_nonnull(strstr(error->message, "is taken by another mdev"));
+}
+
 static void
 test_release_of_anothers(Fixture *fixture, gconstpointer data)
 {
@@ -331,6 +358,7 @@ run(int argc, char **argv)
     ADD("/authority/limit/ninth-assignment-is-refused-and-others-go-on", test_limit_of_assignments);
     ADD("/authority/dialog/reserves-nothing", test_nothing_is_reserved_while_a_dialog_is_open);
     ADD("/authority/dialog/device-that-went-meanwhile", test_device_goes_during_the_dialog);
+    ADD("/authority/dialog/uuid-that-was-taken-meanwhile", test_uuid_is_taken_during_the_dialog);
     ADD("/authority/release/of-anothers-needs-manage", test_release_of_anothers);
     ADD("/authority/release/of-own-uid-is-free", test_release_of_own_uid_is_free);
     ADD("/authority/adopt/of-anothers-needs-manage", test_adopt_of_anothers);

@@ -10,6 +10,7 @@
 #define OTHER "0000:5e:00.0"
 #define T4 "0000:65:00.0"
 #define VF "0000:3b:00.4"
+#define NEXT "0000:3b:00.5"
 #define UUID "c1b7b4a4-4c1b-4f5d-9d2e-6a5f0c3e7a11"
 #define NOBODY 65534
 
@@ -117,6 +118,40 @@ test_reclaim_of_open(Fixture *fixture, gconstpointer data)
     host_start(fixture->host, NULL);
     g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE, NULL, NULL), ==, 0);
     g_assert_cmpuint(bed_vf_type(fixture->bed, VF), ==, 1148);
+}
+
+/* It was proved unused, but its turn to be written comes after another write on its card. By then somebody
+ * has cleared it, or (@data) has set it anew. */
+static void
+test_reclaim_of_what_changes(Fixture *fixture, gconstpointer data)
+{
+    Pending *assign, *reclaim_of_vf;
+    g_autoptr(GError) error = NULL;
+    g_autoptr(GVariant) reply = NULL;
+    g_autoptr(GVariant) assigned = NULL;
+
+    make_foreign(fixture);
+    bed_stall(fixture->bed, NEXT, BED_SET);
+    assign = client_start(fixture->client, "Assign",
+                          g_variant_new_parsed("('L40S-2Q', {'device': <'" NEXT "'>})"));
+    g_assert_true(bed_wait_stalled(fixture->bed, NEXT, 10));
+    reclaim_of_vf = client_start(fixture->client, "Reclaim", g_variant_new("(s)", VF));
+    g_assert_true(bed_trace_wait(fixture->bed, BED_TRACE_OPEN, VF, NULL, 1, 10));
+    g_assert_cmpint(bed_set_by_hand(fixture->bed, VF, 0), ==, 0);
+    if (data)
+        g_assert_cmpint(bed_set_by_hand(fixture->bed, VF, 1146), ==, 0);
+    bed_resume(fixture->bed, NEXT);
+    reply = client_finish(reclaim_of_vf, &error);
+    if (data) {
+        assert_error(error, "InvalidArgs");
+        g_assert_nonnull(strstr(error->message, "nothing was reclaimed"));
+    } else {
+        g_assert_no_error(error);
+    }
+    assigned = client_finish(assign, NULL);
+    g_assert_nonnull(assigned);
+    g_assert_cmpuint(bed_vf_type(fixture->bed, VF), ==, data ? 1146 : 0);
+    g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE, VF, NULL), ==, 0);
 }
 
 static void
@@ -370,6 +405,8 @@ run(int argc, char **argv)
     ADD("/foreign/by-hand/is-never-touched", NULL, test_never_touched);
     ADD("/foreign/reclaim/clears-what-nobody-uses", NULL, test_reclaim);
     ADD("/foreign/reclaim/refuses-what-is-open-and-forgets-it", NULL, test_reclaim_of_open);
+    ADD("/foreign/reclaim/of-what-was-cleared-meanwhile-writes-nothing", NULL, test_reclaim_of_what_changes);
+    ADD("/foreign/reclaim/of-what-was-set-meanwhile-writes-nothing", "set", test_reclaim_of_what_changes);
     ADD("/foreign/reclaim/of-nothing-is-an-error", NULL, test_reclaim_of_nothing);
     ADD("/foreign/reclaim/of-somebodys-names-the-assignment", NULL, test_reclaim_of_somebodys);
     ADD("/foreign/reclaim/that-fails-is-listed-and-not-repeated", NULL, test_reclaim_that_fails);

@@ -177,7 +177,8 @@ static void
 test_signal_dispositions(void)
 {
     g_autoptr(Mock) mock = mock_new();
-    const char *const arguments[] = {"--ignore-signal=CHLD",
+    const char *const arguments[] = {"--default-signal", /* whatever the test was started with */
+                                     "--ignore-signal=CHLD",
                                      "--ignore-signal=USR1",
                                      g_getenv("VGPU_TEST_VGPUCTL"),
                                      "run",
