@@ -19,12 +19,15 @@ typedef struct {
     Client *user;
 } Fixture;
 
+/* @data: one more card, of the kind of that name. */
 static void
 set_up(Fixture *fixture, gconstpointer data)
 {
     fixture->host = host_new(NULL);
     fixture->bed = host_bed(fixture->host);
     bed_add_card(fixture->bed, "l40s", CARD, 12);
+    if (data)
+        bed_add_card(fixture->bed, data, T4, 0);
     host_start(fixture->host, NULL);
     fixture->root = client_new(fixture->host, 0);
     fixture->user = client_new(fixture->host, NOBODY);
@@ -247,12 +250,9 @@ test_uuid_is_taken_during_the_dialog(Fixture *fixture, gconstpointer data)
 {
     Pending *pending;
     g_autofree char *id = NULL;
-    g_autoptr(GVariant) gpu = NULL;
     g_autoptr(GVariant) reply = NULL;
     g_autoptr(GError) error = NULL;
 
-    bed_add_card(fixture->bed, "t4", T4, 0);
-    gpu = client_gpu(fixture->root, T4); /* whoever reads the properties makes the service look */
     host_polkit(fixture->host, POLKIT_HANG);
     pending =
         client_start(fixture->user, "Assign", g_variant_new_parsed("('T4-2Q', {'uuid': <'" UUID "'>})"));
@@ -358,7 +358,8 @@ run(int argc, char **argv)
     ADD("/authority/limit/ninth-assignment-is-refused-and-others-go-on", test_limit_of_assignments);
     ADD("/authority/dialog/reserves-nothing", test_nothing_is_reserved_while_a_dialog_is_open);
     ADD("/authority/dialog/device-that-went-meanwhile", test_device_goes_during_the_dialog);
-    ADD("/authority/dialog/uuid-that-was-taken-meanwhile", test_uuid_is_taken_during_the_dialog);
+    g_test_add("/authority/dialog/uuid-that-was-taken-meanwhile", Fixture, "t4", set_up,
+               test_uuid_is_taken_during_the_dialog, tear_down);
     ADD("/authority/release/of-anothers-needs-manage", test_release_of_anothers);
     ADD("/authority/release/of-own-uid-is-free", test_release_of_own_uid_is_free);
     ADD("/authority/adopt/of-anothers-needs-manage", test_adopt_of_anothers);
