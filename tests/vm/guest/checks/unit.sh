@@ -99,6 +99,44 @@ journal() {
     is "$(journalctl --no-pager --output=cat "VGPU_DEVICE=$device" VGPU_UID=0 "VGPU_ID=$id" VGPU_RESULT=done | wc -l)" 2
 }
 
+# An administrator's options on top of the unit's.
+with_options() {
+    mkdir -p "/run/systemd/system/$SERVICE.d"
+    printf '%s\n' '[Service]' "$@" > "/run/systemd/system/$SERVICE.d/options.conf"
+    systemctl daemon-reload
+    systemctl restart $SERVICE
+}
+
+# The child that asks NVML lives in the unit's sandbox too. The service itself asks about NVIDIA's cards only.
+nvml_in_sandbox() {
+    local answer=/run/hypeman-vgpu/answer
+    printf '1148\tNVIDIA L40S-2Q\n' > /run/types
+    with_options "Environment=LD_LIBRARY_PATH=/vm/lib 'FAKE_NVML_CARDS=0000:01:00.0=A card of NVML=/run/types'" \
+        "ExecStartPost=/bin/sh -c 'exec /usr/libexec/hypeman-vgpud --nvml-query 20 0000:01:00.0 > $answer'"
+    matches "$(tr '\t\n' '  ' < $answer)" 'A card of NVML type 1148 0 0 NVIDIA L40S-2Q end'
+}
+
+# assign_says ERROR WORDS
+assign_says() {
+    spawn owner as root consumer
+    tell owner assign L40S-2Q
+    hear owner
+    matches "$REPLY" "^$1 .*$2"
+    nothing_assigned
+}
+
+read_only_sys() {
+    with_options ProtectKernelTunables=yes ReadWritePaths=
+    assign_says DeviceFailed 'ProtectKernelTunables='
+}
+
+closed_nodes() {
+    forget_writes
+    with_options DeviceAllow=
+    assign_says NoCapacity 'DeviceAllow=char-vfio'
+    is "$(writes set)" 0
+}
+
 check /vm/unit/started-before-vfio-modules-are-loaded before_vfio
 check /vm/unit/activation-starts-it activation
 check /vm/unit/runs-in-its-sandbox sandbox
@@ -108,3 +146,7 @@ check /vm/unit/stop-clears-nothing stop_keeps
 check /vm/unit/start-takes-back-what-lost-its-owner stop_then_owner_goes
 check /vm/unit/restart-keeps-assignments restart_keeps
 check /vm/unit/journal-has-one-line-per-change journal
+check /vm/unit/nvml-answers-in-the-sandbox nvml_in_sandbox
+# The last ones: the unit stays as they leave it.
+check /vm/unit/read-only-sys-is-named read_only_sys
+check /vm/unit/closed-nodes-are-named closed_nodes
