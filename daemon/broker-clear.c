@@ -104,8 +104,9 @@ prove_unused(Clear *clear, const char *name)
     g_autoptr(VgpuDevice) now = vgpu_device_new(expected->slot, expected->uuid);
 
     vgpu_device_read_nodes(now, vfio, clear->target->device);
-    clear->lost = expected->node_inode != 0 &&
-                  (now->node_inode != expected->node_inode || now->iommu_group != expected->iommu_group);
+    clear->lost =
+        expected->node_inode != 0 && ((now->node_inode != 0 && now->node_inode != expected->node_inode) ||
+                                      now->iommu_group != expected->iommu_group);
     if (clear->lost)
         return;
     clear->take = vgpu_usage_take(name, now->iommu_group, now->device_node,

@@ -40,6 +40,7 @@ typedef struct {
     gpointer taking;  /* a try to take it that nobody asked for: others may join it, or call it off */
     gboolean looking; /* holders are being looked for */
     gboolean look_again;
+    gboolean look_missed;    /* when looking again */
     gboolean said_lingering; /* in the journal: once, however often it is tried */
 } Guard;
 

@@ -68,11 +68,13 @@ on_holders(gpointer data, gpointer user_data)
         Guard *guard = broker_guard(look->broker, assignment);
 
         again = guard->look_again && assignment->state == VGPU_STATE_IN_USE;
+        missed = guard->look_missed;
         guard->looking = FALSE;
         guard->look_again = FALSE;
+        guard->look_missed = FALSE;
     }
     if (again)
-        broker_look_for_holders(look->broker, assignment, FALSE);
+        broker_look_for_holders(look->broker, assignment, missed);
     g_strfreev(look->holders);
     g_free(look->nodes[0]);
     g_free(look->nodes[1]);
@@ -89,6 +91,7 @@ broker_look_for_holders(VgpuBroker *broker, const VgpuAssignment *assignment, gb
 
     /* One at a time: whoever opens and closes in a loop keeps one thread busy, not a thousand. */
     guard->look_again = guard->looking;
+    guard->look_missed |= guard->looking && missed;
     if (guard->looking)
         return;
     guard->looking = TRUE;
@@ -112,13 +115,18 @@ on_opened_or_closed(VgpuWatchEvent event, gpointer user_data)
     VgpuState before = assignment->state;
     VgpuDuty duty;
 
-    if (assignment->busy) {
-        guard->closed |= event == VGPU_WATCH_CLOSED;
+    /* One that is being assigned without being busy waits for its clear: see clear_what_is_taken(). */
+    if (assignment->busy || assignment->state == VGPU_STATE_ASSIGNING) {
+        guard->closed |= event != VGPU_WATCH_OPENED;
+        return;
+    }
+    if (event == VGPU_WATCH_HOLDER_ENDED && assignment->state == VGPU_STATE_IN_USE) {
+        broker_look_for_holders(broker, assignment, TRUE);
         return;
     }
     duty = vgpu_assignment_event(assignment,
                                  event == VGPU_WATCH_OPENED ? VGPU_EVENT_OPENED : VGPU_EVENT_CLOSED, NULL);
-    if (event == VGPU_WATCH_CLOSED)
+    if (event != VGPU_WATCH_OPENED)
         g_clear_pointer(&assignment->holders, g_strfreev);
     if (assignment->state != before)
         broker->hooks->changed(broker->user_data);

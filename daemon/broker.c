@@ -96,13 +96,15 @@ was_lost(const VgpuBroker *broker, const VgpuAssignment *assignment)
     const VgpuSlot *slot = vgpu_inventory_find_slot(inventory, assignment->device->slot, NULL);
     const VgpuDevice *now;
 
-    /* One that cannot be read, or is on a card that is no longer looked at, proves nothing. */
-    if ((slot && slot->error) || !vgpu_config_manages(broker->config, assignment->card))
+    /* One that cannot be read now, or is on a card that is no longer looked at, proves nothing; nor does a
+     * missing node. */
+    if ((slot && (slot->error || slot->stale)) || !vgpu_config_manages(broker->config, assignment->card))
         return FALSE;
     now = vgpu_inventory_find_device(inventory, assignment->device->slot, assignment->device->uuid);
     return !now || g_strcmp0(now->type_id, assignment->device->type_id) != 0 ||
            (assignment->device->inode != 0 && now->inode != assignment->device->inode) ||
-           (assignment->device->node_inode != 0 && now->node_inode != assignment->device->node_inode);
+           (assignment->device->node_inode != 0 && now->node_inode != 0 &&
+            now->node_inode != assignment->device->node_inode);
 }
 
 static gboolean

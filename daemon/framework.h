@@ -42,6 +42,7 @@ typedef struct {
     gboolean noiommu;         /* its group has no IOMMU behind it */
     char **group_others;      /* other devices of its IOMMU group */
     char *error;              /* why it could not be read, else NULL */
+    gboolean stale;           /* it is being written, so this is what an earlier scan found */
     guint64 inode;            /* of its directory */
     guint64 attributes_inode; /* of the directory that its driver made there */
 } VgpuSlot;

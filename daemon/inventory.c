@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "inventory.h"
 
+#include "error.h"
 #include "number.h"
 #include "pci-address.h"
 
@@ -85,8 +86,10 @@ copy_previous(const Scan *scan, VgpuSlot *slot)
     const VgpuSlot *old =
         scan->previous ? vgpu_inventory_find_slot(scan->previous, slot->address, NULL) : NULL;
 
+    slot->stale = TRUE;
     if (!old)
         return;
+    slot->error = g_strdup(old->error);
     slot->multiple = old->multiple;
     slot->iommu_group = old->iommu_group;
     slot->noiommu = old->noiommu;
@@ -404,6 +407,7 @@ vgpu_inventory_scan(const GPtrArray *allowed, const GPtrArray *busy, const VgpuI
     g_autoptr(VgpuInventory) inventory = g_new0(VgpuInventory, 1);
     g_autoptr(GHashTable) cards = g_hash_table_new(g_str_hash, g_str_equal);
     Scan scan = {inventory, cards, allowed, busy, previous};
+    guint shortages = vgpu_sysfs_shortages();
 
     inventory->cards = g_ptr_array_new_with_free_func((GDestroyNotify)card_free);
     if (!scan_folder(&scan, PCI_DEVICES, FALSE, error) || !scan_folder(&scan, MDEV_PARENTS, TRUE, error))
@@ -411,6 +415,12 @@ vgpu_inventory_scan(const GPtrArray *allowed, const GPtrArray *busy, const VgpuI
     g_ptr_array_sort(inventory->cards, compare_cards);
     for (guint i = 0; i < inventory->cards->len; i++)
         complete_card(g_ptr_array_index(inventory->cards, i));
+    if (vgpu_sysfs_shortages() != shortages) {
+        /* What is missing from it may be there, and would count as lost. */
+        g_set_error(error, VGPU_ERROR, VGPU_ERROR_BUSY,
+                    "the service has too few file descriptors or too little memory to look: try again later");
+        return NULL;
+    }
     return g_steal_pointer(&inventory);
 }
 

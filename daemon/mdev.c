@@ -67,18 +67,25 @@ type_read(const VgpuDir *types, const char *id, GError **error)
     return type;
 }
 
-static void
-add_device(const VgpuDir *dir, VgpuSlot *slot, const char *uuid, GHashTable *busy)
+/* FALSE when it is there and cannot be read. */
+static gboolean
+add_device(const VgpuDir *dir, VgpuSlot *slot, const char *uuid, GHashTable *busy, GError **error)
 {
+    g_autoptr(GError) missing = NULL;
     g_autoptr(VgpuDir) attributes = NULL;
     g_autoptr(VgpuDevice) device = vgpu_device_new(slot->address, uuid);
     const VgpuType *type;
 
     if (!busy || !g_hash_table_contains(busy, uuid)) {
-        attributes = vgpu_dir_open_at(dir, uuid, NULL);
-        if (!attributes)
-            return; /* removed since the folder was read */
-        device->type_id = vgpu_dir_link(attributes, "mdev_type", NULL);
+        attributes = vgpu_dir_open_at(dir, uuid, &missing);
+        if (attributes)
+            device->type_id = vgpu_dir_link(attributes, "mdev_type", &missing);
+        if (g_error_matches(missing, VGPU_SYSFS_ERROR, ENOENT))
+            return TRUE; /* removed since the folder was read */
+        if (missing) {
+            g_propagate_error(error, g_steal_pointer(&missing));
+            return FALSE;
+        }
         vgpu_device_read_nodes(device, attributes, attributes);
         type = vgpu_type_find(slot->types, device->type_id);
         if (type) {
@@ -87,6 +94,7 @@ add_device(const VgpuDir *dir, VgpuSlot *slot, const char *uuid, GHashTable *bus
         }
     }
     g_ptr_array_add(slot->devices, g_steal_pointer(&device));
+    return TRUE;
 }
 
 static gboolean
@@ -118,8 +126,8 @@ mdev_list(const VgpuDir *dir, VgpuSlot *slot, GHashTable *busy, GError **error)
     if (!names)
         return FALSE;
     for (char **name = names; *name; name++) {
-        if (g_uuid_string_is_valid(*name))
-            add_device(dir, slot, *name, busy);
+        if (g_uuid_string_is_valid(*name) && !add_device(dir, slot, *name, busy, error))
+            return FALSE;
     }
     return TRUE;
 }

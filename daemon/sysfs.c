@@ -13,6 +13,21 @@
 
 G_DEFINE_QUARK(vgpu - sysfs - error - quark, vgpu_sysfs_error)
 
+static gint shortages;
+
+static void
+note_shortage(int err)
+{
+    if (err == EMFILE || err == ENFILE || err == ENOMEM)
+        g_atomic_int_inc(&shortages);
+}
+
+guint
+vgpu_sysfs_shortages(void)
+{
+    return (guint)g_atomic_int_get(&shortages);
+}
+
 void
 vgpu_dir_set_error(GError **error, const VgpuDir *dir, const char *name, int err)
 {
@@ -30,6 +45,7 @@ dir_new(int fd, char *path, GError **error)
     dir->path = path;
     if (fd < 0 || fstat(fd, &st) < 0) {
         int err = errno;
+        note_shortage(err);
         g_set_error(error, VGPU_SYSFS_ERROR, err, "%s: %s", path, g_strerror(err));
         return NULL;
     }
@@ -90,6 +106,7 @@ vgpu_dir_read(const VgpuDir *dir, const char *name, gsize *ret_length, GError **
     if (fd >= 0)
         close(fd);
     if (err) {
+        note_shortage(err);
         vgpu_dir_set_error(error, dir, name, err);
         return NULL;
     }
@@ -167,18 +184,29 @@ vgpu_dir_list(const VgpuDir *dir, const char *name, GError **error)
     g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
     int fd = openat(dir->fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *stream = fd < 0 ? NULL : fdopendir(fd);
+    int err = stream ? 0 : errno;
 
-    if (!stream) {
-        vgpu_dir_set_error(error, dir, name, errno);
-        if (fd >= 0)
-            close(fd);
-        return NULL;
-    }
-    for (struct dirent *entry = readdir(stream); entry; entry = readdir(stream)) {
+    while (stream) {
+        struct dirent *entry;
+
+        errno = 0;
+        entry = readdir(stream);
+        if (!entry) {
+            err = errno;
+            break;
+        }
         if (entry->d_name[0] != '.')
             g_ptr_array_add(names, g_strdup(entry->d_name));
     }
-    closedir(stream);
+    if (stream)
+        closedir(stream);
+    else if (fd >= 0)
+        close(fd);
+    if (err) {
+        note_shortage(err);
+        vgpu_dir_set_error(error, dir, name, err);
+        return NULL;
+    }
     g_ptr_array_sort(names, compare_names);
     g_ptr_array_add(names, NULL);
     return (char **)g_ptr_array_free(g_steal_pointer(&names), FALSE);

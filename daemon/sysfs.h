@@ -16,6 +16,10 @@ typedef struct {
     guint64 inode;
 } VgpuDir;
 
+/* How many opens have failed so far, in any thread, for want of descriptors or memory: what was not found
+ * meanwhile may be there. */
+guint vgpu_sysfs_shortages(void);
+
 /* Opens the directory @path (absolute). The caller frees it. */
 VgpuDir *vgpu_dir_open(const char *path, GError **error);
 

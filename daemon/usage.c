@@ -106,7 +106,9 @@ vgpu_usage_holders(const char *const *nodes, guint *ret_unreadable)
         if (stat(*nodes, &stats[n_nodes]) == 0)
             n_nodes++;
     }
-    for (char **name = names; n_nodes > 0 && name && *name; name++) {
+    if (n_nodes == 0)
+        unreadable++;
+    for (char **name = names; n_nodes > 0 && name && *name && holders->len < VGPU_HOLDERS_MAX; name++) {
         if (g_ascii_isdigit(**name) && atoi(*name) != self)
             look_at_process(proc, *name, stats, n_nodes, holders, &unreadable);
     }
@@ -145,10 +147,11 @@ cdev_is_unused(const char *name, const char *device_node, char ***ret_holders, G
     if (holders[0])
         return refuse_in_use(name, g_steal_pointer(&holders), ret_holders, error);
     if (unreadable > 0) {
-        g_set_error(error, VGPU_ERROR, VGPU_ERROR_USAGE_UNKNOWN,
-                    "%s cannot be proved unused: the open files of %u processes cannot be read "
-                    "(the service needs CAP_SYS_PTRACE)",
-                    name, unreadable);
+        g_set_error(
+            error, VGPU_ERROR, VGPU_ERROR_USAGE_UNKNOWN,
+            "%s cannot be proved unused: the open files of %u processes cannot be read, or %s is missing "
+            "(the service needs CAP_SYS_PTRACE)",
+            name, unreadable, device_node);
         return FALSE;
     }
     return TRUE;
@@ -272,7 +275,7 @@ on_holder_ended(sd_event_source *source, int fd, uint32_t revents, void *user_da
     VgpuWatch *watch = user_data;
 
     sd_event_source_set_enabled(source, SD_EVENT_OFF);
-    watch->func(VGPU_WATCH_CLOSED, watch->user_data);
+    watch->func(VGPU_WATCH_HOLDER_ENDED, watch->user_data);
     return 0;
 }
 

@@ -24,16 +24,21 @@ VgpuTake *vgpu_usage_take(const char *name, int iommu_group, const char *device_
 void vgpu_take_free(VgpuTake *take);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(VgpuTake, vgpu_take_free)
 
+/* A user's processes may be many, and each that is named costs a descriptor while it is watched. */
+#define VGPU_HOLDERS_MAX 16
+
 /* Who has one of @nodes open (paths; NULL entries at the end only), found by device number in every
- * namespace that /proc shows: texts "pid comm", printable. *@ret_unreadable, which may be NULL, counts the
- * processes whose descriptors could not be read. Blocks: call in a worker. Free with g_strfreev(). */
+ * namespace that /proc shows: texts "pid comm", printable, VGPU_HOLDERS_MAX at most. *@ret_unreadable, which
+ * may be NULL, counts the processes whose descriptors could not be read, and one more when none of @nodes is
+ * there. Blocks: call in a worker. Free with g_strfreev(). */
 char **vgpu_usage_holders(const char *const *nodes, guint *ret_unreadable);
 
 /* Watches a node for its close, and processes for their end, on an event loop. Main thread. */
 typedef struct _VgpuWatch VgpuWatch;
 typedef enum {
     VGPU_WATCH_OPENED,
-    VGPU_WATCH_CLOSED, /* or a holder has ended; the node may take some ms more to be free */
+    VGPU_WATCH_CLOSED,       /* the node may take some ms more to be free */
+    VGPU_WATCH_HOLDER_ENDED, /* one of those that were named; others may have it open still */
 } VgpuWatchEvent;
 typedef void (*VgpuWatchFunc)(VgpuWatchEvent event, gpointer user_data);
 
@@ -41,7 +46,7 @@ typedef void (*VgpuWatchFunc)(VgpuWatchEvent event, gpointer user_data);
  * cannot be watched. The caller frees it. */
 VgpuWatch *vgpu_watch_new(sd_event *event, const char *node, VgpuWatchFunc func, gpointer user_data);
 
-/* Also reports CLOSED when one of @holders ("pid comm") ends. Replaces those given before. */
+/* Also reports HOLDER_ENDED when one of @holders ("pid comm") ends. Replaces those given before. */
 void vgpu_watch_set_holders(VgpuWatch *watch, const char *const *holders);
 void vgpu_watch_free(VgpuWatch *watch);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(VgpuWatch, vgpu_watch_free)
