@@ -220,6 +220,8 @@ vgpu_assignment_event(VgpuAssignment *assignment, VgpuEvent event, GError **erro
         assignment->state = assignment->owner_gone ? VGPU_STATE_LINGERING : VGPU_STATE_IN_USE;
     else if (cell->next != STAY)
         assignment->state = (VgpuState)cell->next;
+    if (assignment->state == VGPU_STATE_LINGERING)
+        assignment->told = TRUE; /* somebody has to see who keeps it */
     return cell->duty;
 }
 

@@ -24,6 +24,8 @@ typedef struct {
 
     /* A worker's, while it works: */
     const VgpuFramework *framework;
+    guint64 slot_inode; /* of the directories as they were when it was chosen */
+    guint64 attributes_inode;
     VgpuDevice *device; /* what is wanted; with what was found out about it afterwards */
     VgpuTarget *target;
     VgpuTake *take;
@@ -31,7 +33,7 @@ typedef struct {
     char *found; /* the type that was read back when it was another one */
     GError *error;
 
-    gint64 began;       /* monotonic µs, of the present try */
+    gint64 began;       /* monotonic µs, of the present set */
     guint settle_timer; /* while udev is waited for */
 } Attempt;
 
@@ -145,6 +147,21 @@ take_unset(Attempt *attempt)
     return !attempt->error;
 }
 
+/* In a worker, perhaps long after the choice: at the same address there may be a card by now to which the
+ * same type means something else. */
+static gboolean
+is_what_was_chosen(Attempt *attempt)
+{
+    const VgpuDir *slot = attempt->target->slot;
+
+    if (slot->inode == attempt->slot_inode &&
+        vgpu_framework_attributes_inode(attempt->framework, slot) == attempt->attributes_inode)
+        return TRUE;
+    attempt->error = g_error_new(VGPU_ERROR, VGPU_ERROR_DEVICE_FAILED,
+                                 "the device at %s has gone, and another has come", attempt->device->slot);
+    return FALSE;
+}
+
 /* In a worker: set, and read back. */
 static void
 set_job(VgpuJob *job, gpointer data)
@@ -156,8 +173,10 @@ set_job(VgpuJob *job, gpointer data)
 
     attempt->answer = VGPU_ANSWER_NEXT_SLOT;
     attempt->target = vgpu_target_open(framework, device->slot, device->uuid, &attempt->error);
-    if (!attempt->target || (framework->group_before_set && !take_unset(attempt)))
+    if (!attempt->target || !is_what_was_chosen(attempt) ||
+        (framework->group_before_set && !take_unset(attempt)))
         return;
+    attempt->began = g_get_monotonic_time(); /* events of before are of another node by the same name */
     if (!framework->set(attempt->target, device->type_id, &attempt->error)) {
         attempt->answer = vgpu_answer_to_set(attempt->error->code);
         return;
@@ -263,9 +282,11 @@ hand_over(Attempt *attempt, VgpuAssignment *assignment)
     }
     g_clear_pointer(&attempt->take, vgpu_take_free);
     vgpu_assignment_event(assignment, VGPU_EVENT_SET, NULL);
-    if (!broker_try_save(broker, &error)) {
+    if (!broker_record(broker, &error)) {
         /* Unanswered, so it is cleared like one that was found so at a start: nobody has it. */
         assignment->owner_gone = TRUE;
+        assignment->told = FALSE;
+        broker_withdraw_and_log(assignment);
         broker_clear(broker, assignment, VGPU_ENDING_RELEASED, NULL, NULL);
         finish(attempt, NULL, error);
         return;
@@ -392,6 +413,18 @@ on_set(gpointer data, gpointer user_data)
     }
 }
 
+/* What polkit allowed is one profile, and a type id may mean another on a card that came since. */
+static gboolean
+means_the_same(const VgpuRequest *request, const char *name, GError **error)
+{
+    if (!request->asked || g_strcmp0(name, request->asked) == 0)
+        return TRUE;
+    g_set_error(error, VGPU_ERROR, VGPU_ERROR_INVALID_ARGS,
+                "%s meant %s when this call was checked, and means %s now: call again", request->profile,
+                request->asked, name ? name : "nothing that is known");
+    return FALSE;
+}
+
 /* Scan, choice and record: one step, in which nothing else runs. */
 static gboolean
 choose_and_record(Attempt *attempt, VgpuAssignment **ret_assignment, GError **error)
@@ -411,7 +444,8 @@ choose_and_record(Attempt *attempt, VgpuAssignment **ret_assignment, GError **er
     if (!vgpu_broker_look(broker, TRUE, &host, error))
         return FALSE;
     /* Once more, as much may have changed since the caller was asked about. */
-    if (!vgpu_broker_check(broker, attempt->request, &name, &invalid)) {
+    if (!broker_check_on(broker, &host, attempt->request, &name, &invalid) ||
+        !means_the_same(attempt->request, name, &invalid)) {
         GError **told = attempt->refusal ? &attempt->refusal : &invalid;
 
         g_propagate_error(error, g_steal_pointer(told));
@@ -430,6 +464,8 @@ choose_and_record(Attempt *attempt, VgpuAssignment **ret_assignment, GError **er
         assignment = NULL; /* freed with its record */
         return FALSE;
     }
+    attempt->slot_inode = candidate.slot->inode;
+    attempt->attributes_inode = candidate.slot->attributes_inode;
     *ret_assignment = g_steal_pointer(&assignment);
     return TRUE;
 }
@@ -446,7 +482,6 @@ try_next(Attempt *attempt)
         return;
     }
     attempt->id = g_strdup(assignment->id);
-    attempt->began = g_get_monotonic_time();
     attempt->framework = assignment->framework;
     attempt->device = vgpu_device_copy(assignment->device);
     broker_changed(broker);

@@ -26,7 +26,10 @@ typedef struct {
     /* A worker's, while it works: */
     const VgpuFramework *framework;
     VgpuDevice *expected; /* what the record says */
-    gboolean just_set;    /* by the call that took it: whatever stands there is ours */
+    gboolean just_set;    /* by the call that took it: what cannot be read there is ours */
+    gboolean was_failed;  /* and stays so, unless it is cleared */
+    gboolean may_repeat;  /* if so: it had answered EBUSY only */
+    gboolean written;     /* by an earlier run of the service, which did not live to hear the answer */
     VgpuTarget *target;
     VgpuTake *take;
     VgpuAnswer answer;
@@ -169,7 +172,15 @@ needs_write(Clear *clear)
         return clear->just_set;
     }
     clear->answer = type_id ? VGPU_ANSWER_GONE : VGPU_ANSWER_DONE;
-    return type_id && (clear->just_set || strcmp(type_id, clear->expected->type_id) == 0);
+    if (g_strcmp0(type_id, clear->expected->type_id) != 0)
+        return FALSE;
+    if (!clear->written)
+        return TRUE;
+    clear->answer = VGPU_ANSWER_FAILED;
+    clear->error =
+        g_error_new(VGPU_SYSFS_ERROR, EIO,
+                    "the service was killed while it was cleared, and must not ask its driver twice");
+    return FALSE;
 }
 
 /* In a worker: the write, and what stands there afterwards. */
@@ -177,6 +188,7 @@ static void
 clear_job(VgpuJob *job, gpointer data)
 {
     Clear *clear = data;
+    VgpuStore *store = clear->broker->store;
     int keep_fd = clear->take ? clear->take->fd : -1;
     g_autoptr(GError) unreadable = NULL;
     gboolean written;
@@ -187,6 +199,10 @@ clear_job(VgpuJob *job, gpointer data)
     g_clear_pointer(&clear->still, g_free);
     if (!needs_write(clear))
         return;
+    if (clear->framework->clear_once && !vgpu_store_mark(store, clear->id, &clear->error)) {
+        clear->answer = VGPU_ANSWER_RETRY; /* nothing was written */
+        return;
+    }
     written = clear->framework->clear(clear->target, job, keep_fd, &clear->error);
     clear->still = clear->framework->read(clear->target, &unreadable);
     if (written && !clear->still && !unreadable) {
@@ -201,6 +217,8 @@ clear_job(VgpuJob *job, gpointer data)
     } else {
         clear->answer = vgpu_answer_to_clear(clear->error->code, clear->still);
     }
+    if (clear->answer != VGPU_ANSWER_FAILED) /* that one stays until it is recorded */
+        vgpu_store_unmark(store, clear->id);
 }
 
 static void on_cleared(gpointer data, gpointer user_data);
@@ -298,6 +316,25 @@ fail(Clear *clear, VgpuAssignment *assignment, VgpuEvent event)
         broker_clear_later(broker, assignment);
     vgpu_journal_change(VGPU_MESSAGE_FAILED, assignment, assignment->error, "failed");
     broker_watch(broker, assignment);
+    broker_guard(broker, assignment)->written = FALSE;
+    if (broker_save(broker))
+        vgpu_store_unmark(broker->store, assignment->id);
+    broker_changed(broker);
+    finish(clear, assignment, error);
+}
+
+/* What has failed is not written again because its driver has refused another try: that somebody asked for.
+ */
+static void
+stay_failed(Clear *clear, VgpuAssignment *assignment)
+{
+    VgpuBroker *broker = clear->broker;
+    g_autoptr(GError) error = g_steal_pointer(&clear->error);
+
+    vgpu_assignment_event(assignment, VGPU_EVENT_CLEAR_FAILED, NULL);
+    assignment->may_repeat = clear->may_repeat;
+    if (assignment->may_repeat)
+        broker_clear_later(broker, assignment);
     broker_save(broker);
     broker_changed(broker);
     finish(clear, assignment, error);
@@ -356,14 +393,18 @@ on_cleared(gpointer data, gpointer user_data)
                                    vgpu_assignment_device_name(assignment), refused->message);
         g_clear_pointer(&clear->take, vgpu_take_free);
         broker_watch(broker, assignment); /* our own open and close are no news */
-        give_back(clear, assignment, VGPU_EVENT_CLEAR_IN_USE);
+        if (clear->was_failed)
+            stay_failed(clear, assignment);
+        else
+            give_back(clear, assignment, VGPU_EVENT_CLEAR_IN_USE);
         break;
     }
     case VGPU_ANSWER_GONE:
         lose(clear, assignment);
         break;
     case VGPU_ANSWER_RETRY:
-        fail(clear, assignment, VGPU_EVENT_CLEAR_BUSY);
+        fail(clear, assignment,
+             clear->was_failed && !clear->may_repeat ? VGPU_EVENT_CLEAR_FAILED : VGPU_EVENT_CLEAR_BUSY);
         break;
     default:
         fail(clear, assignment, VGPU_EVENT_CLEAR_FAILED);
@@ -380,10 +421,9 @@ clear_what_is_taken(Clear *clear, VgpuAssignment *assignment)
 
     assignment->ending = clear->ending;
     vgpu_assignment_event(assignment, VGPU_EVENT_TAKEN, NULL);
-    if (!broker_try_save(broker, &error)) {
+    if (!broker_record(broker, &error)) {
         /* Without the record a crash would leave the next owner's device to a stale one. */
-        g_warning("%s is not cleared, its state could not be written: %s",
-                  vgpu_assignment_device_name(assignment), error->message);
+        g_warning("%s is not cleared: %s", vgpu_assignment_device_name(assignment), error->message);
         g_clear_pointer(&clear->take, vgpu_take_free);
         assignment->state = before;
         assignment->busy = FALSE;
@@ -451,6 +491,9 @@ clear_new(VgpuBroker *broker, VgpuAssignment *assignment, VgpuEnding ending, Vgp
     clear->user_data = user_data;
     clear->framework = assignment->framework;
     clear->expected = vgpu_device_copy(assignment->device);
+    clear->was_failed = assignment->state == VGPU_STATE_FAILED;
+    clear->may_repeat = assignment->may_repeat;
+    clear->written = broker_guard(broker, assignment)->written;
     assignment->busy = TRUE;
     g_clear_handle_id(&broker_guard(broker, assignment)->timer, g_source_remove);
     return clear;

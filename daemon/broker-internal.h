@@ -41,6 +41,7 @@ typedef struct {
     gboolean looking; /* holders are being looked for */
     gboolean look_again;
     gboolean look_missed;    /* when looking again */
+    gboolean written;        /* a clear was under way when an earlier run of the service was killed */
     gboolean said_lingering; /* in the journal: once, however often it is tried */
 } Guard;
 
@@ -56,9 +57,10 @@ void broker_look_for_holders(VgpuBroker *broker, const VgpuAssignment *assignmen
 /* Starts to watch the node of @assignment anew: events of before are forgotten. */
 void broker_watch(VgpuBroker *broker, VgpuAssignment *assignment);
 
-/* Writes all records to disk. broker_save() keeps trying after a failure, which it logs. */
-gboolean broker_try_save(VgpuBroker *broker, GError **error);
-void broker_save(VgpuBroker *broker);
+/* Writes all records to disk. broker_record() fails with a sentence for the caller of what could not be
+ * recorded; broker_save() keeps trying after a failure, which it logs, and says whether it is done. */
+gboolean broker_record(VgpuBroker *broker, GError **error);
+gboolean broker_save(VgpuBroker *broker);
 
 /* What the properties say is different now, and so may be the host. */
 void broker_changed(VgpuBroker *broker);
@@ -94,6 +96,10 @@ void broker_withdraw_and_log(VgpuAssignment *assignment);
 
 /* Why @assignment is cleared when nobody asked for it. */
 VgpuEnding broker_own_ending(const VgpuAssignment *assignment);
+
+/* vgpu_broker_check() against @host. */
+gboolean broker_check_on(VgpuBroker *broker, const VgpuHost *host, const VgpuRequest *request,
+                         char **ret_name, GError **error);
 
 /* The placement policy that is configured. */
 VgpuPolicy broker_policy(const VgpuBroker *broker);

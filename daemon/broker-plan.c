@@ -13,40 +13,46 @@ broker_policy(const VgpuBroker *broker)
 }
 
 gboolean
-vgpu_broker_check(VgpuBroker *broker, const VgpuRequest *request, char **ret_name, GError **error)
+broker_check_on(VgpuBroker *broker, const VgpuHost *host, const VgpuRequest *request, char **ret_name,
+                GError **error)
 {
     g_autoptr(GError) unknown = NULL;
-    g_autofree char *name = NULL;
-    VgpuHost host;
+    g_autofree char *name = vgpu_placement_resolve(host, request->profile, &unknown);
 
-    if (!vgpu_broker_look(broker, FALSE, &host, error))
-        return FALSE;
-    vgpu_broker_want_names(broker);
-    name = vgpu_placement_resolve(&host, request->profile, &unknown);
     if (unknown) {
         g_propagate_error(error, g_steal_pointer(&unknown));
         return FALSE;
     }
-    if (request->gpu && !vgpu_inventory_find_card(host.inventory, request->gpu)) {
+    if (request->gpu && !vgpu_inventory_find_card(host->inventory, request->gpu)) {
         g_set_error(error, VGPU_ERROR, VGPU_ERROR_INVALID_ARGS,
                     "there is no GPU %s: see GPUs for those there are", request->gpu);
         return FALSE;
     }
-    if (request->device && !vgpu_inventory_find_slot(host.inventory, request->device, NULL)) {
+    if (request->device && !vgpu_inventory_find_slot(host->inventory, request->device, NULL)) {
         g_set_error(error, VGPU_ERROR, VGPU_ERROR_INVALID_ARGS,
                     "%s is neither a virtual function with vGPUs nor an mdev parent", request->device);
         return FALSE;
     }
-    if (request->uuid && (vgpu_inventory_find_device(host.inventory, NULL, request->uuid) ||
+    if (request->uuid && (vgpu_inventory_find_device(host->inventory, NULL, request->uuid) ||
                           vgpu_assignments_find_device(broker->assignments, NULL, request->uuid) ||
                           vgpu_mdev_uuid_is_taken(request->uuid))) {
         g_set_error(error, VGPU_ERROR, VGPU_ERROR_INVALID_ARGS,
                     "the UUID %s is taken by another mdev: choose another", request->uuid);
         return FALSE;
     }
-    if (ret_name)
-        *ret_name = g_steal_pointer(&name);
+    *ret_name = g_steal_pointer(&name);
     return TRUE;
+}
+
+gboolean
+vgpu_broker_check(VgpuBroker *broker, const VgpuRequest *request, char **ret_name, GError **error)
+{
+    VgpuHost host;
+
+    if (!vgpu_broker_look(broker, FALSE, &host, error))
+        return FALSE;
+    vgpu_broker_want_names(broker);
+    return broker_check_on(broker, &host, request, ret_name, error);
 }
 
 GVariant *
@@ -58,9 +64,10 @@ vgpu_broker_plan(VgpuBroker *broker, const VgpuRequest *request, GError **error)
     VgpuHost host;
     gboolean found;
 
-    if (!vgpu_broker_check(broker, request, &name, error))
+    if (!vgpu_broker_look(broker, FALSE, &host, error) ||
+        !broker_check_on(broker, &host, request, &name, error))
         return NULL;
-    vgpu_broker_last_look(broker, &host); /* the one that was checked against */
+    vgpu_broker_want_names(broker);
     found = vgpu_placement_choose(&host, request, name, broker_policy(broker), NULL, &candidate, &reasons);
     return vgpu_describe_plan(&host, request, name, found ? &candidate : NULL, reasons);
 }

@@ -6,12 +6,14 @@
 typedef struct {
     VgpuBroker *broker;
     char *id;
+    char *owner; /* who is asked about; it may be adopted meanwhile */
 } Question;
 
 static void
 question_free(Question *question)
 {
     g_free(question->id);
+    g_free(question->owner);
     g_free(question);
 }
 
@@ -36,8 +38,8 @@ on_owner_identified(VgpuCaller *caller, gboolean gone, gpointer user_data)
         g_timeout_add_seconds(1, on_ask_again, question); /* silence is not an absence */
         return;
     }
-    if (gone && assignment && !assignment->owner_gone)
-        vgpu_broker_owner_vanished(question->broker, assignment->owner);
+    if (gone)
+        vgpu_broker_owner_vanished(question->broker, question->owner);
     question_free(question);
 }
 
@@ -48,7 +50,7 @@ ask_for_owner(Question *question)
     VgpuAssignment *assignment = vgpu_assignments_get(question->broker->assignments, question->id);
 
     if (!assignment || question->broker->stopped ||
-        vgpu_owners_identify(question->broker->owners, assignment->owner, on_owner_identified, question) < 0)
+        vgpu_owners_identify(question->broker->owners, question->owner, on_owner_identified, question) < 0)
         question_free(question);
 }
 
@@ -63,10 +65,13 @@ take_up(VgpuBroker *broker, VgpuAssignment *assignment, gboolean same_bus)
     switch (assignment->state) {
     case VGPU_STATE_ASSIGNING: /* never answered, so released even if its owner lives */
         assignment->owner_gone = TRUE;
+        broker_withdraw_and_log(assignment);
         broker_clear(broker, assignment, broker_own_ending(assignment), NULL, NULL);
         return;
     case VGPU_STATE_RELEASING:
     case VGPU_STATE_LINGERING:
+        broker_withdraw_and_log(assignment);
+        broker_guard(broker, assignment)->written = vgpu_store_is_marked(broker->store, assignment->id);
         broker_guard(broker, assignment)->said_lingering = assignment->state == VGPU_STATE_LINGERING;
         broker_clear(broker, assignment, broker_own_ending(assignment), NULL, NULL);
         return;
@@ -84,6 +89,7 @@ take_up(VgpuBroker *broker, VgpuAssignment *assignment, gboolean same_bus)
     question = g_new0(Question, 1);
     question->broker = broker;
     question->id = g_strdup(assignment->id);
+    question->owner = g_strdup(assignment->owner);
     ask_for_owner(question);
 }
 

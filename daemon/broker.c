@@ -180,9 +180,15 @@ broker_changed(VgpuBroker *broker)
 }
 
 gboolean
-broker_try_save(VgpuBroker *broker, GError **error)
+broker_record(VgpuBroker *broker, GError **error)
 {
-    return vgpu_store_save(broker->store, broker->bus_id, broker->assignments, error);
+    g_autoptr(GError) failed = NULL;
+
+    if (vgpu_store_save(broker->store, broker->bus_id, broker->assignments, &failed))
+        return TRUE;
+    g_set_error(error, VGPU_ERROR, VGPU_ERROR_DEVICE_FAILED,
+                "the service cannot write its records, without which it does nothing: %s", failed->message);
+    return FALSE;
 }
 
 static gboolean
@@ -195,17 +201,20 @@ on_save_again(gpointer user_data)
     return G_SOURCE_REMOVE;
 }
 
-void
+gboolean
 broker_save(VgpuBroker *broker)
 {
     g_autoptr(GError) error = NULL;
 
-    if (broker_try_save(broker, &error)) {
+    if (broker_record(broker, &error)) {
         g_clear_handle_id(&broker->save_again, g_source_remove);
-    } else if (broker->save_again == 0) {
-        g_warning("the state could not be written, trying again: %s", error->message);
+        return TRUE;
+    }
+    if (broker->save_again == 0) {
+        g_warning("trying again: %s", error->message);
         broker->save_again = g_timeout_add_seconds(SAVE_AGAIN_SECONDS, on_save_again, broker);
     }
+    return FALSE;
 }
 
 gboolean
@@ -248,7 +257,7 @@ gboolean
 broker_add(VgpuBroker *broker, VgpuAssignment *assignment, GError **error)
 {
     vgpu_assignments_add(broker->assignments, assignment);
-    if (!broker_try_save(broker, error)) {
+    if (!broker_record(broker, error)) {
         vgpu_assignments_remove(broker->assignments, assignment);
         return FALSE;
     }
@@ -328,31 +337,46 @@ vgpu_broker_release(VgpuBroker *broker, const char *id, VgpuBrokerDone done, gpo
         broker_clear(broker, assignment, VGPU_ENDING_RELEASED, done, user_data);
 }
 
-/* Access goes from the present uid to @uid; FALSE leaves it as it was, as far as that can be. */
+/* What the table allows is done on disk first, so that no crash leaves it to the former owner; and nobody has
+ * access meanwhile. FALSE leaves everything as it was, as far as that can be. */
 static gboolean
-change_access(VgpuAssignment *assignment, guint32 uid, GError **error)
+give_on(VgpuBroker *broker, VgpuAssignment *assignment, const VgpuCaller *caller, GError **error)
 {
-    guint32 before = assignment->uid;
+    const VgpuAssignment before = *assignment;
+    gboolean moves = before.uid != caller->uid;
 
-    if (assignment->state != VGPU_STATE_ASSIGNED && assignment->state != VGPU_STATE_IN_USE &&
-        assignment->state != VGPU_STATE_LINGERING)
-        return TRUE; /* the table refuses it */
-    if (before != uid && !broker_withdraw(assignment, error))
+    if (vgpu_assignment_event(assignment, VGPU_EVENT_ADOPTED, error) == VGPU_DUTY_REFUSE)
         return FALSE;
-    assignment->uid = uid;
-    if (broker_grant(assignment, error))
-        return TRUE;
-    assignment->uid = before;
-    if (!assignment->owner_gone && !broker_grant(assignment, NULL))
-        g_warning("user %u has lost its access to %s", before, assignment->device->group_node);
+    assignment->owner = g_strdup(caller->name);
+    if (!moves || broker_withdraw(assignment, error)) {
+        assignment->uid = caller->uid;
+        assignment->pid = caller->pid;
+        assignment->access = assignment->uid != 0;
+        if (broker_record(broker, error) && broker_grant(assignment, error)) {
+            g_free(before.owner);
+            return TRUE;
+        }
+    }
+    g_free(assignment->owner);
+    assignment->owner = before.owner;
+    assignment->owner_gone = before.owner_gone;
+    assignment->state = before.state;
+    assignment->uid = before.uid;
+    assignment->pid = before.pid;
+    if (vgpu_assignment_has_owner(assignment) && !broker_grant(assignment, NULL))
+        g_warning("user %u has lost its access to %s", before.uid, assignment->device->group_node);
+    broker_save(broker);
     return FALSE;
 }
 
 const VgpuAssignment *
 vgpu_broker_adopt(VgpuBroker *broker, const char *id, const VgpuCaller *caller, GError **error)
 {
-    VgpuAssignment *assignment = (VgpuAssignment *)vgpu_broker_find(broker, id, error);
+    VgpuAssignment *assignment;
+    g_autofree char *former = NULL;
 
+    vgpu_broker_rescan(broker); /* so that nobody is given what was lost */
+    assignment = (VgpuAssignment *)vgpu_broker_find(broker, id, error);
     if (!assignment)
         return NULL;
     if (assignment->uid != caller->uid && vgpu_broker_is_at_limit(broker, caller->uid, error))
@@ -361,19 +385,14 @@ vgpu_broker_adopt(VgpuBroker *broker, const char *id, const VgpuCaller *caller, 
         vgpu_assignment_set_busy(assignment, error);
         return NULL;
     }
-    if (!change_access(assignment, caller->uid, error) ||
-        vgpu_assignment_event(assignment, VGPU_EVENT_ADOPTED, error) == VGPU_DUTY_REFUSE)
+    former = g_strdup(assignment->owner);
+    if (!give_on(broker, assignment, caller, error))
         return NULL;
     vgpu_owners_hold(broker->owners, caller->name);
-    vgpu_owners_drop(broker->owners, assignment->owner);
-    g_free(assignment->owner);
-    assignment->owner = g_strdup(caller->name);
-    assignment->uid = caller->uid;
-    assignment->pid = caller->pid;
+    vgpu_owners_drop(broker->owners, former);
     g_clear_handle_id(&broker_guard(broker, assignment)->timer, g_source_remove);
     broker_guard(broker, assignment)->said_lingering = FALSE;
     vgpu_journal_change(VGPU_MESSAGE_ADOPTED, assignment, NULL, NULL);
-    broker_save(broker);
     broker_changed(broker);
     return assignment;
 }
@@ -398,18 +417,21 @@ vgpu_broker_owner_vanished(VgpuBroker *broker, const char *name)
     broker_changed(broker);
 }
 
-/* udev may have put a mode over an entry. */
+/* udev may have put a mode over an entry. What is lost is somebody else's, and so is its node. */
 static void
-restore_access(const GPtrArray *list)
+restore_access(VgpuBroker *broker)
 {
+    g_autoptr(GPtrArray) list = vgpu_assignments_list(broker->assignments);
+
     for (guint i = 0; i < list->len; i++) {
         VgpuAssignment *assignment = g_ptr_array_index(list, i);
         g_autoptr(GError) error = NULL;
 
-        if (!vgpu_assignment_has_owner(assignment) || !assignment->access || assignment->writing)
+        if (!vgpu_assignment_has_owner(assignment) || !assignment->access || assignment->writing ||
+            was_lost(broker, assignment))
             continue;
         if (!vgpu_access_stands(assignment->device, assignment->uid) && !broker_grant(assignment, &error))
-            g_info("%s", error->message); /* the scan that follows says what became of it */
+            g_warning("%s", error->message);
     }
 }
 
@@ -419,7 +441,6 @@ vgpu_broker_rescan(VgpuBroker *broker)
     g_autoptr(GPtrArray) list = vgpu_assignments_list(broker->assignments);
     g_autoptr(GError) error = NULL;
 
-    restore_access(list);
     if (!scan(broker, &error)) {
         g_warning("the host cannot be read: %s", error->message);
         return;
@@ -432,6 +453,7 @@ vgpu_broker_rescan(VgpuBroker *broker)
         if (vgpu_assignment_event(assignment, VGPU_EVENT_LOST, NULL) == VGPU_DUTY_LOSE)
             broker_end(broker, assignment, VGPU_ENDING_LOST);
     }
+    restore_access(broker);
     g_clear_handle_id(&broker->lost, g_source_remove); /* what this scan noticed has ended */
 }
 

@@ -83,6 +83,14 @@ vgpu_framework_probe(const VgpuDir *slot)
     return NULL;
 }
 
+guint64
+vgpu_framework_attributes_inode(const VgpuFramework *framework, const VgpuDir *slot)
+{
+    g_autoptr(VgpuDir) attributes = vgpu_dir_open_at(slot, framework->attributes, NULL);
+
+    return attributes ? attributes->inode : 0;
+}
+
 VgpuType *
 vgpu_type_new(const char *id, const char *name)
 {

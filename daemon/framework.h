@@ -96,6 +96,8 @@ struct _VgpuFramework {
     char *(*device_path)(const char *slot, const char *uuid);
 
     /* Whether the IOMMU group is the slot's own and can be taken before the slot is set. */
+    gboolean clear_once; /* a second clear after one that failed, or whose answer nobody heard, can corrupt
+                            the driver */
     gboolean group_before_set;
 
     /* What stands before a type's number in its id. */
@@ -113,6 +115,11 @@ char *vgpu_framework_type_id(const VgpuFramework *framework, guint32 number);
 
 /* The framework of the device with directory @slot, NULL when it is no slot. */
 const VgpuFramework *vgpu_framework_probe(const VgpuDir *slot);
+
+/* The inode of the directory that the driver of @framework made in @slot, 0 when there is none. A driver that
+ * was loaded anew makes it anew, and a new version of it may mean other types by the same ids; the device's
+ * own directory stays. */
+guint64 vgpu_framework_attributes_inode(const VgpuFramework *framework, const VgpuDir *slot);
 
 VgpuType *vgpu_type_new(const char *id, const char *name);
 void vgpu_type_free(VgpuType *type);

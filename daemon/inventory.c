@@ -246,16 +246,6 @@ is_nvidia_display(const VgpuDir *dir)
     return g_strcmp0(vendor, VENDOR_NVIDIA) == 0 && class && g_str_has_prefix(class, "0x03");
 }
 
-/* A driver that was loaded anew makes this directory anew, and a new version of it may mean other types by
- * the same ids; the device's own directory stays. */
-static guint64
-attributes_inode(const VgpuFramework *framework, const VgpuDir *dir)
-{
-    g_autoptr(VgpuDir) attributes = vgpu_dir_open_at(dir, framework->attributes, NULL);
-
-    return attributes ? attributes->inode : 0;
-}
-
 static void
 scan_device(Scan *scan, const VgpuDir *dir, const char *address)
 {
@@ -271,7 +261,7 @@ scan_device(Scan *scan, const VgpuDir *dir, const char *address)
 
         slot = vgpu_slot_new(framework, address);
         slot->inode = dir->inode;
-        slot->attributes_inode = attributes_inode(framework, dir);
+        slot->attributes_inode = vgpu_framework_attributes_inode(framework, dir);
         g_ptr_array_add(card->slots, slot);
         scan_slot(scan, slot, dir);
     } else if (!physical && is_nvidia_display(dir)) {

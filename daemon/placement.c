@@ -28,6 +28,7 @@ vgpu_request_copy(const VgpuRequest *request)
     copy->device = g_strdup(request->device);
     copy->uuid = g_strdup(request->uuid);
     copy->label = g_strdup(request->label);
+    copy->asked = g_strdup(request->asked);
     return copy;
 }
 
@@ -39,6 +40,7 @@ vgpu_request_free(VgpuRequest *request)
     g_free(request->device);
     g_free(request->uuid);
     g_free(request->label);
+    g_free(request->asked);
     g_free(request);
 }
 

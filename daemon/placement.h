@@ -24,6 +24,7 @@ typedef struct {
     char *uuid;
     char *label;
     gboolean for_root; /* the caller's uid is 0 */
+    char *asked;       /* the exact name that polkit was asked about; NULL when none was known */
 } VgpuRequest;
 
 VgpuRequest *vgpu_request_new(const char *profile);

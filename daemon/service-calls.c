@@ -28,6 +28,7 @@ typedef struct {
     char *sender;
     VgpuCaller *caller; /* NULL until the bus said who it is */
     GCancellable *cancellable;
+    gboolean allowed;  /* polkit said yes */
     gboolean pending;  /* a person may be asked: counts in its uid's limit */
     guint tries;       /* of Adopt */
     gboolean answered; /* by vgpu_service_stop(), or its caller left */
@@ -122,6 +123,7 @@ plan(Call *call)
 }
 
 static void perform(Call *call);
+static void check_own(Call *call);
 
 /* The service itself was looking whether the device is free, which takes it for an instant. */
 static gboolean
@@ -131,8 +133,10 @@ on_perform_again(gpointer user_data)
 
     if (call->answered)
         call_free(call);
-    else
+    else if (call->allowed)
         perform(call);
+    else
+        check_own(call); /* it may be another user's by now */
     return G_SOURCE_REMOVE;
 }
 
@@ -183,8 +187,10 @@ on_authorized(GObject *source, GAsyncResult *result, gpointer user_data)
         refuse(call, error);
     else if (call->answered) /* the caller has left, or the service stops: a late yes means nothing */
         call_free(call);
-    else
+    else {
+        call->allowed = TRUE;
         perform(call);
+    }
 }
 
 /* How many calls of its uid wait for polkit. */
@@ -238,13 +244,12 @@ static void
 check_assign(Call *call)
 {
     g_autoptr(GError) error = NULL;
-    g_autofree char *name = NULL;
 
     if (vgpu_broker_is_at_limit(call->service->broker, call->caller->uid, &error) ||
-        !vgpu_broker_check(call->service->broker, call->request, &name, &error))
+        !vgpu_broker_check(call->service->broker, call->request, &call->request->asked, &error))
         refuse(call, error);
     else
-        authorize(call, ACTION_ASSIGN, name);
+        authorize(call, ACTION_ASSIGN, call->request->asked);
 }
 
 /* Release and Adopt are free for the owner and its uid. */

@@ -15,6 +15,7 @@
 #define KIND "state"
 #define HEADER "host"
 #define GROUP_PREFIX "assignment "
+#define MARK_PREFIX "clearing-"
 
 struct _VgpuStore {
     char *directory;
@@ -258,6 +259,60 @@ set_aside(VgpuStore *store, GError **error)
         g_prefix_error(error, "%s was set aside as %s: ", store->state_path, aside);
 }
 
+static char *
+mark_path(const VgpuStore *store, const char *id)
+{
+    return g_strconcat(store->directory, "/" MARK_PREFIX, id, NULL);
+}
+
+gboolean
+vgpu_store_mark(VgpuStore *store, const char *id, GError **error)
+{
+    g_autofree char *path = mark_path(store, id);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+    if (fd < 0) {
+        g_set_error(error, G_IO_ERROR, G_IO_ERROR_FAILED, "%s: %s", path, g_strerror(errno));
+        return FALSE;
+    }
+    close(fd);
+    return TRUE;
+}
+
+void
+vgpu_store_unmark(VgpuStore *store, const char *id)
+{
+    g_autofree char *path = mark_path(store, id);
+
+    unlink(path);
+}
+
+gboolean
+vgpu_store_is_marked(VgpuStore *store, const char *id)
+{
+    g_autofree char *path = mark_path(store, id);
+
+    return access(path, F_OK) == 0;
+}
+
+static void
+drop_stale_marks(VgpuStore *store, VgpuAssignments *assignments)
+{
+    g_autoptr(GDir) directory = g_dir_open(store->directory, 0, NULL);
+    const char *name;
+
+    while (directory && (name = g_dir_read_name(directory))) {
+        const char *id = name + strlen(MARK_PREFIX);
+        const VgpuAssignment *assignment;
+
+        if (!g_str_has_prefix(name, MARK_PREFIX))
+            continue;
+        assignment = vgpu_assignments_get(assignments, id);
+        if (!assignment || assignment->state != VGPU_STATE_RELEASING)
+            vgpu_store_unmark(store, id);
+    }
+}
+
 gboolean
 vgpu_store_load(VgpuStore *store, const char *bus_id, VgpuAssignments *assignments, VgpuStoreAge *ret_age,
                 GError **error)
@@ -272,6 +327,7 @@ vgpu_store_load(VgpuStore *store, const char *bus_id, VgpuAssignments *assignmen
             return TRUE;
         g_propagate_error(error, g_steal_pointer(&failed));
     } else if (vgpu_store_parse(text, length, store->boot_id, bus_id, assignments, ret_age, error)) {
+        drop_stale_marks(store, assignments);
         return TRUE;
     }
     set_aside(store, error);

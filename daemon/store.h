@@ -38,6 +38,12 @@ gboolean vgpu_store_load(VgpuStore *store, const char *bus_id, VgpuAssignments *
 /* Replaces the file with what @assignments says now. After a failure the old file still stands. */
 gboolean vgpu_store_save(VgpuStore *store, const char *bus_id, VgpuAssignments *assignments, GError **error);
 
+/* A mark on disk: for assignment @id a write is under way that must not be repeated as long as nobody knows
+ * what came of it. A load drops the marks of all but those that are being released. Any thread. */
+gboolean vgpu_store_mark(VgpuStore *store, const char *id, GError **error);
+void vgpu_store_unmark(VgpuStore *store, const char *id);
+gboolean vgpu_store_is_marked(VgpuStore *store, const char *id);
+
 /* The text of the file, and back; for the two functions above and for tests. @boot_id is the host's. */
 char *vgpu_store_format(VgpuAssignments *assignments, const char *boot_id, const char *bus_id);
 gboolean vgpu_store_parse(const char *text, gsize length, const char *boot_id, const char *bus_id,

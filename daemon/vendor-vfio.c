@@ -113,4 +113,5 @@ const VgpuFramework vgpu_vendor_vfio = {
     .clear = vendor_clear,
     .device_path = vendor_device_path,
     .group_before_set = TRUE,
+    .clear_once = TRUE,
 };
