@@ -24,6 +24,7 @@ struct _VgpuBroker {
     GHashTable *guards;       /* id -> Guard */
     GHashTable *seen;         /* VFIO group -> monotonic µs of the last udev event of it */
     GPtrArray *settling;      /* calls of Assign that wait for udev */
+    GPtrArray *questions;     /* about owners of records that were found; each is freed with its answer */
     guint save_again;         /* timer after a state file that could not be written */
     guint lost;               /* idle source that ends what a scan found to be lost */
     gboolean stopped;

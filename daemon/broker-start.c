@@ -10,11 +10,19 @@ typedef struct {
 } Question;
 
 static void
-question_free(Question *question)
+question_free(gpointer data)
 {
+    Question *question = data;
+
     g_free(question->id);
     g_free(question->owner);
     g_free(question);
+}
+
+static void
+question_end(Question *question)
+{
+    g_ptr_array_remove_fast(question->broker->questions, question);
 }
 
 static void ask_for_owner(Question *question);
@@ -40,7 +48,7 @@ on_owner_identified(VgpuCaller *caller, gboolean gone, gpointer user_data)
     }
     if (gone)
         vgpu_broker_owner_vanished(question->broker, question->owner);
-    question_free(question);
+    question_end(question);
 }
 
 /* Frees @question with the answer. */
@@ -51,7 +59,7 @@ ask_for_owner(Question *question)
 
     if (!assignment || question->broker->stopped ||
         vgpu_owners_identify(question->broker->owners, question->owner, on_owner_identified, question) < 0)
-        question_free(question);
+        question_end(question);
 }
 
 /* Takes up one record of an earlier run. */
@@ -90,6 +98,7 @@ take_up(VgpuBroker *broker, VgpuAssignment *assignment, gboolean same_bus)
     question->broker = broker;
     question->id = g_strdup(assignment->id);
     question->owner = g_strdup(assignment->owner);
+    g_ptr_array_add(broker->questions, question);
     ask_for_owner(question);
 }
 
@@ -106,6 +115,7 @@ vgpu_broker_start(VgpuBroker *broker)
                   error->message);
     else if (!age.same_boot)
         g_message("the state file is of another boot and void");
+    broker->questions = g_ptr_array_new_with_free_func(question_free);
     list = vgpu_assignments_list(broker->assignments);
     for (guint i = 0; i < list->len; i++)
         g_ptr_array_add(ids, g_strdup(((VgpuAssignment *)g_ptr_array_index(list, i))->id));

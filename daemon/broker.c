@@ -59,6 +59,7 @@ vgpu_broker_free(VgpuBroker *broker)
     g_hash_table_unref(broker->guards);
     g_hash_table_unref(broker->seen);
     g_ptr_array_unref(broker->settling);
+    g_clear_pointer(&broker->questions, g_ptr_array_unref);
     g_clear_pointer(&broker->inventory, vgpu_inventory_free);
     vgpu_names_free(broker->names);
     vgpu_assignments_free(broker->assignments);

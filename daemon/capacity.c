@@ -22,6 +22,8 @@ obstacle_of_group(const VgpuHost *host, const VgpuSlot *slot, gboolean for_root)
         if (!for_root)
             return VGPU_OBSTACLE_GROUP_SHARED;
     }
+    if (!for_root && slot->node_uid != 0)
+        return VGPU_OBSTACLE_NODE_OWNED;
     return VGPU_OBSTACLE_NONE;
 }
 

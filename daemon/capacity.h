@@ -27,6 +27,7 @@ typedef enum {
     VGPU_OBSTACLE_NO_IOMMU,     /* its group has no IOMMU behind it */
     VGPU_OBSTACLE_GROUP_TAKEN,  /* a vGPU of another owner is in its group */
     VGPU_OBSTACLE_GROUP_SHARED, /* another device is in its group: for root only */
+    VGPU_OBSTACLE_NODE_OWNED,   /* its group's node is some user's, who could open it: for root only */
     VGPU_N_OBSTACLES,
 } VgpuObstacle;
 

@@ -40,6 +40,7 @@ typedef struct {
     gboolean multiple;        /* a card that is itself the parent and takes several */
     int iommu_group;          /* of a virtual function, -1 when it has none */
     gboolean noiommu;         /* its group has no IOMMU behind it */
+    guint32 node_uid;         /* whose its group's node is; 0 is root, or there is none */
     char **group_others;      /* other devices of its IOMMU group */
     char *error;              /* why it could not be read, else NULL */
     gboolean stale;           /* it is being written, so this is what an earlier scan found */

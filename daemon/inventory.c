@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PCI_DEVICES "/sys/bus/pci/devices"
@@ -93,6 +94,7 @@ copy_previous(const Scan *scan, VgpuSlot *slot)
     slot->multiple = old->multiple;
     slot->iommu_group = old->iommu_group;
     slot->noiommu = old->noiommu;
+    slot->node_uid = old->node_uid;
     slot->group_others = g_strdupv(old->group_others);
     for (guint i = 0; i < old->types->len; i++) {
         const VgpuType *from = g_ptr_array_index(old->types, i);
@@ -155,7 +157,9 @@ static void
 read_group(VgpuSlot *slot)
 {
     g_autofree char *noiommu = NULL;
+    g_autofree char *node = NULL;
     g_autofree char *path = NULL;
+    struct stat st;
     g_autoptr(VgpuDir) members = NULL;
     g_auto(GStrv) names = NULL;
     g_autoptr(GStrvBuilder) others = g_strv_builder_new();
@@ -164,6 +168,9 @@ read_group(VgpuSlot *slot)
         return;
     noiommu = g_strdup_printf("/sys/class/vfio/noiommu-%d", slot->iommu_group);
     slot->noiommu = access(noiommu, F_OK) == 0;
+    node = g_strdup_printf("/dev/vfio/%d", slot->iommu_group);
+    if (stat(node, &st) == 0)
+        slot->node_uid = st.st_uid;
     path = g_strdup_printf("/sys/kernel/iommu_groups/%d/devices", slot->iommu_group);
     members = vgpu_dir_open(path, NULL);
     names = members ? vgpu_dir_list(members, ".", NULL) : NULL;

@@ -33,12 +33,15 @@ static const struct {
                                    "release what is in the group first"},
     [VGPU_OBSTACLE_GROUP_SHARED] = {"shares its IOMMU group with other devices",
                                     "share their IOMMU groups with other devices", "only root may have it"},
+    [VGPU_OBSTACLE_NODE_OWNED] = {"has a group node that belongs to a user",
+                                  "have group nodes that belong to users", "give the node back to root"},
 };
 
 /* Which way out is told when several things stand in the way: the quickest first. */
 static const VgpuObstacle quickest[] = {
-    VGPU_OBSTACLE_CHANGING,     VGPU_OBSTACLE_FAILED,   VGPU_OBSTACLE_HOLDS,    VGPU_OBSTACLE_GROUP_TAKEN,
-    VGPU_OBSTACLE_GROUP_SHARED, VGPU_OBSTACLE_NO_GROUP, VGPU_OBSTACLE_NO_IOMMU, VGPU_OBSTACLE_UNREADABLE,
+    VGPU_OBSTACLE_CHANGING,    VGPU_OBSTACLE_FAILED,     VGPU_OBSTACLE_HOLDS,
+    VGPU_OBSTACLE_GROUP_TAKEN, VGPU_OBSTACLE_NODE_OWNED, VGPU_OBSTACLE_GROUP_SHARED,
+    VGPU_OBSTACLE_NO_GROUP,    VGPU_OBSTACLE_NO_IOMMU,   VGPU_OBSTACLE_UNREADABLE,
 };
 
 /* "3 of 2048 MiB, 1 of unknown size". */

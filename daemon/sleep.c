@@ -24,38 +24,6 @@ struct _VgpuSleep {
 };
 
 static void
-on_preparing(GObject *source, GAsyncResult *result, gpointer user_data)
-{
-    g_autoptr(GError) error = NULL;
-    g_autoptr(GVariant) reply = g_dbus_connection_call_finish(G_DBUS_CONNECTION(source), result, &error);
-    g_autoptr(GVariant) value = NULL;
-    VgpuSleep *sleep = user_data;
-    gboolean was_near;
-
-    if (g_error_matches(error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
-        return;
-    was_near = sleep->near;
-    if (reply)
-        g_variant_get(reply, "(v)", &value);
-    sleep->near =
-        value && g_variant_is_of_type(value, G_VARIANT_TYPE_BOOLEAN) && g_variant_get_boolean(value);
-    if (was_near && !sleep->near)
-        sleep->resumed(sleep->user_data);
-}
-
-/* Anybody could send this signal to us alone: it is a hint, and logind is asked. */
-static void
-on_prepare(GDBusConnection *bus, const char *sender, const char *path, const char *interface,
-           const char *signal, GVariant *arguments, gpointer user_data)
-{
-    VgpuSleep *sleep = user_data;
-
-    g_dbus_connection_call(bus, LOGIND, PATH, "org.freedesktop.DBus.Properties", "Get",
-                           g_variant_new("(ss)", MANAGER, "PreparingForSleep"), G_VARIANT_TYPE("(v)"),
-                           G_DBUS_CALL_FLAGS_NO_AUTO_START, -1, sleep->cancellable, on_preparing, sleep);
-}
-
-static void
 unlock(VgpuSleep *sleep)
 {
     g_cancellable_cancel(sleep->question);
@@ -98,6 +66,45 @@ ask(VgpuSleep *sleep)
 }
 
 static void
+on_preparing(GObject *source, GAsyncResult *result, gpointer user_data)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(GVariant) reply = g_dbus_connection_call_finish(G_DBUS_CONNECTION(source), result, &error);
+    g_autoptr(GVariant) value = NULL;
+    VgpuSleep *sleep = user_data;
+    gboolean was_near;
+
+    if (g_error_matches(error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
+        return;
+    was_near = sleep->near;
+    if (reply)
+        g_variant_get(reply, "(v)", &value);
+    sleep->near =
+        value && g_variant_is_of_type(value, G_VARIANT_TYPE_BOOLEAN) && g_variant_get_boolean(value);
+    if (was_near && !sleep->near) {
+        if (sleep->why && sleep->lock < 0 && !sleep->question)
+            ask(sleep); /* logind refuses a lock while it prepares */
+        sleep->resumed(sleep->user_data);
+    }
+}
+
+static void
+ask_whether_near(VgpuSleep *sleep)
+{
+    g_dbus_connection_call(sleep->bus, LOGIND, PATH, "org.freedesktop.DBus.Properties", "Get",
+                           g_variant_new("(ss)", MANAGER, "PreparingForSleep"), G_VARIANT_TYPE("(v)"),
+                           G_DBUS_CALL_FLAGS_NO_AUTO_START, -1, sleep->cancellable, on_preparing, sleep);
+}
+
+/* Anybody could send this signal to us alone: it is a hint, and logind is asked. */
+static void
+on_prepare(GDBusConnection *bus, const char *sender, const char *path, const char *interface,
+           const char *signal, GVariant *arguments, gpointer user_data)
+{
+    ask_whether_near(user_data);
+}
+
+static void
 on_bus(GObject *source, GAsyncResult *result, gpointer user_data)
 {
     g_autoptr(GError) error = NULL;
@@ -115,6 +122,7 @@ on_bus(GObject *source, GAsyncResult *result, gpointer user_data)
         g_dbus_connection_signal_subscribe(bus, LOGIND, MANAGER, "PrepareForSleep", PATH, NULL,
                                            G_DBUS_SIGNAL_FLAGS_NONE, on_prepare, sleep, NULL);
     sleep->bus = g_steal_pointer(&bus);
+    ask_whether_near(sleep); /* it may be so from before the start */
     if (sleep->why)
         ask(sleep);
 }

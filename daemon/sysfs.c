@@ -131,8 +131,7 @@ vgpu_dir_open_for_write(const VgpuDir *dir, const char *name, GError **error)
 
     if (fd < 0 && errno == EROFS)
         g_set_error(error, VGPU_SYSFS_ERROR, EROFS,
-                    "%s/%s: /sys is read-only here (does the unit have ReadWritePaths=/sys/devices, and no "
-                    "ProtectKernelTunables=?)",
+                    "%s/%s: /sys is read-only here (does the unit have ReadWritePaths=/sys/devices?)",
                     dir->path, name);
     else if (fd < 0)
         vgpu_dir_set_error(error, dir, name, errno);

@@ -11,7 +11,9 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 struct _VgpuWatch {
@@ -22,18 +24,41 @@ struct _VgpuWatch {
     gpointer user_data;
 };
 
+/* What a file is, from what the kernel knows already: a server of a file system that somebody mounted is
+ * never asked, as it may not answer. */
+static gboolean
+look_at(int dir, const char *name, struct statx *ret_file)
+{
+    return statx(dir, name, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_BASIC_STATS, ret_file) == 0;
+}
+
 /* Device number when it is one, so that another node of the same number is found; else the file itself. */
 static gboolean
-same_node(const struct stat *a, const struct stat *b)
+same_node(const struct statx *a, const struct statx *b)
 {
-    if (S_ISCHR(a->st_mode) && S_ISCHR(b->st_mode))
-        return a->st_rdev == b->st_rdev;
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+    if (S_ISCHR(a->stx_mode) && S_ISCHR(b->stx_mode))
+        return a->stx_rdev_major == b->stx_rdev_major && a->stx_rdev_minor == b->stx_rdev_minor;
+    return a->stx_dev_major == b->stx_dev_major && a->stx_dev_minor == b->stx_dev_minor &&
+           a->stx_ino == b->stx_ino;
+}
+
+/* Not even root may look at the files of a user's own mount (FUSE), but on one that allows no devices there
+ * is none. */
+static gboolean
+cannot_be_a_node(int dir, const char *name)
+{
+    int fd = openat(dir, name, O_PATH | O_CLOEXEC);
+    struct statfs fs;
+    gboolean proved = fd >= 0 && fstatfs(fd, &fs) == 0 && (fs.f_flags & ST_NODEV) != 0;
+
+    if (fd >= 0)
+        close(fd);
+    return proved;
 }
 
 /* TRUE when a descriptor in @fds is one of @nodes. What cannot be looked at could be one: *@unreadable. */
 static gboolean
-holds(int fds, const struct stat *nodes, guint n_nodes, gboolean *unreadable)
+holds(int fds, const struct statx *nodes, guint n_nodes, gboolean *unreadable)
 {
     DIR *stream = fdopendir(fds);
     gboolean found = FALSE;
@@ -44,16 +69,17 @@ holds(int fds, const struct stat *nodes, guint n_nodes, gboolean *unreadable)
         return FALSE;
     }
     for (struct dirent *entry = readdir(stream); entry && !found; entry = readdir(stream)) {
-        struct stat st;
+        struct statx file;
 
         if (entry->d_name[0] == '.')
             continue;
-        if (fstatat(dirfd(stream), entry->d_name, &st, 0) < 0) {
-            *unreadable |= errno != ENOENT && errno != ESRCH;
+        if (!look_at(dirfd(stream), entry->d_name, &file)) {
+            *unreadable |=
+                errno != ENOENT && errno != ESRCH && !cannot_be_a_node(dirfd(stream), entry->d_name);
             continue;
         }
         for (guint i = 0; i < n_nodes && !found; i++)
-            found = same_node(&st, &nodes[i]);
+            found = same_node(&file, &nodes[i]);
     }
     closedir(stream);
     return found;
@@ -72,7 +98,7 @@ describe_process(const VgpuDir *process, const char *pid)
 }
 
 static void
-look_at_process(const VgpuDir *proc, const char *pid, const struct stat *nodes, guint n_nodes,
+look_at_process(const VgpuDir *proc, const char *pid, const struct statx *nodes, guint n_nodes,
                 GPtrArray *holders, guint *unreadable)
 {
     g_autoptr(GError) error = NULL;
@@ -97,20 +123,20 @@ vgpu_usage_holders(const char *const *nodes, guint *ret_unreadable)
     g_autoptr(GPtrArray) holders = g_ptr_array_new_with_free_func(g_free);
     g_autoptr(VgpuDir) proc = vgpu_dir_open("/proc", NULL);
     g_auto(GStrv) names = proc ? vgpu_dir_list(proc, ".", NULL) : NULL;
-    struct stat stats[4];
+    struct statx files[4];
     guint n_nodes = 0;
     guint unreadable = names ? 0 : 1;
     pid_t self = getpid();
 
-    for (; *nodes && n_nodes < G_N_ELEMENTS(stats); nodes++) {
-        if (stat(*nodes, &stats[n_nodes]) == 0)
+    for (; *nodes && n_nodes < G_N_ELEMENTS(files); nodes++) {
+        if (look_at(AT_FDCWD, *nodes, &files[n_nodes]))
             n_nodes++;
     }
     if (n_nodes == 0)
         unreadable++;
     for (char **name = names; n_nodes > 0 && name && *name && holders->len < VGPU_HOLDERS_MAX; name++) {
         if (g_ascii_isdigit(**name) && atoi(*name) != self)
-            look_at_process(proc, *name, stats, n_nodes, holders, &unreadable);
+            look_at_process(proc, *name, files, n_nodes, holders, &unreadable);
     }
     if (ret_unreadable)
         *ret_unreadable = unreadable;
@@ -149,8 +175,8 @@ cdev_is_unused(const char *name, const char *device_node, char ***ret_holders, G
     if (unreadable > 0) {
         g_set_error(
             error, VGPU_ERROR, VGPU_ERROR_USAGE_UNKNOWN,
-            "%s cannot be proved unused: the open files of %u processes cannot be read, or %s is missing "
-            "(the service needs CAP_SYS_PTRACE)",
+            "%s cannot be proved unused: the open files of a process (%u in all) or %s itself cannot be "
+            "looked at: does the service have CAP_SYS_PTRACE?",
             name, unreadable, device_node);
         return FALSE;
     }
