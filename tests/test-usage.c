@@ -3,12 +3,17 @@
 #include "host.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <glib/gstdio.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
 
 #define CARD "0000:3b:00.0"
 #define T4 "0000:65:00.0"
 #define VF "0000:3b:00.4"
+#define NOBODY 65534
 
 typedef struct {
     Host *host;
@@ -426,6 +431,78 @@ test_blocked_remove(Fixture *fixture, gconstpointer data)
     g_assert_false(bed_exists(fixture->bed, uuid));
 }
 
+/* A file of a user's own file system that this process has open, and whose server never answers. */
+typedef struct {
+    char *directory;
+    int server;
+    int file;
+} Silent;
+
+static Silent
+silent_mount(const Host *host, uid_t uid, const char *options)
+{
+    Silent silent = {.directory = host_file((Host *)host, "silent")};
+    g_autofree char *data = NULL;
+
+    g_assert_no_errno(g_mkdir(silent.directory, 0755));
+    silent.server = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    g_assert_no_errno(silent.server);
+    data = g_strdup_printf("fd=%d,rootmode=40000,user_id=%u,group_id=%u%s", silent.server, uid, uid, options);
+    g_assert_no_errno(mount("silent", silent.directory, "fuse", MS_NODEV | MS_NOSUID, data));
+    silent.file = open(silent.directory, O_PATH | O_CLOEXEC); /* without a word to the server */
+    g_assert_no_errno(silent.file);
+    return silent;
+}
+
+static void
+silent_unmount(Silent *silent)
+{
+    close(silent->file);
+    close(silent->server);
+    g_assert_no_errno(umount2(silent->directory, MNT_DETACH));
+    g_free(silent->directory);
+}
+
+/* The file systems of others are not asked who has a device open: one that does not answer would hold the
+ * call. */
+static void
+test_dead_file_system(Fixture *fixture, gconstpointer data)
+{
+    Silent silent = silent_mount(fixture->host, 0, ",allow_other");
+    g_autofree char *id = assign(fixture);
+    BedHolder *vm = bed_hold(fixture->bed, VF);
+    g_autofree char *who = g_strdup_printf("process %d", bed_holder_pid(vm));
+    g_autoptr(GError) error = NULL;
+
+    g_assert_false(client_release(fixture->client, id, &error));
+    assert_error(error, "InUse");
+    g_assert_nonnull(strstr(error->message, who));
+    bed_let_go(vm);
+    silent_unmount(&silent);
+}
+
+/* What root may not look at on a user's own mount is no device: it does not keep an mdev from being released.
+ */
+static void
+test_users_mount_is_no_device(void)
+{
+    g_autoptr(Host) host = host_new(&(BedOptions){.cdev = TRUE});
+    Client *client;
+    g_autofree char *id = NULL;
+    g_autoptr(GError) error = NULL;
+    Silent silent;
+
+    bed_add_card(host_bed(host), "t4", T4, 0);
+    host_start(host, NULL);
+    silent = silent_mount(host, NOBODY, "");
+    client = client_new(host, 0);
+    id = client_must_assign(client, "T4-2Q", NULL, NULL);
+    g_assert_true(client_release(client, id, &error));
+    g_assert_no_error(error);
+    client_free(client);
+    silent_unmount(&silent);
+}
+
 static void
 test_unbound_cdev(void)
 {
@@ -546,6 +623,8 @@ run(int argc, char **argv)
     ADD("/usage/clear/fails-after-the-owner-left", test_owner_leaves_and_clear_fails);
     ADD("/usage/mdev/open-one-is-kept", test_mdev_that_is_open);
     ADD("/usage/mdev/remove-that-blocks-stops-nobody", test_blocked_remove);
+    ADD("/usage/open/found-beside-a-file-system-that-is-dead", test_dead_file_system);
+    g_test_add_func("/usage/cdev/a-users-own-mount-is-no-device", test_users_mount_is_no_device);
     g_test_add_func("/usage/cdev/unbound-mdev-is-in-use", test_unbound_cdev);
     g_test_add_func("/usage/cdev/bound-function-is-in-use", test_bound_cdev);
     g_test_add_func("/usage/no-groups/scan-answers-and-only-root-assigns", test_no_groups);
