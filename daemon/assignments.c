@@ -179,7 +179,8 @@ refuse(const VgpuAssignment *assignment, VgpuError code, GError **error)
 
     switch (code) {
     case VGPU_ERROR_UNKNOWN_ASSIGNMENT:
-        g_set_error(error, VGPU_ERROR, code, "there is no assignment %s", assignment->id);
+        g_set_error(error, VGPU_ERROR, code,
+                    "there is no assignment '%s': see Assignments for those there are", assignment->id);
         break;
     case VGPU_ERROR_INVALID_ARGS:
         g_set_error(error, VGPU_ERROR, code, "%s is assigned to %s: release assignment %s instead", device,

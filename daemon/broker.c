@@ -307,8 +307,8 @@ vgpu_broker_find(VgpuBroker *broker, const char *id, GError **error)
 
     if (!assignment || !vgpu_assignment_is_visible(assignment)) {
         g_autofree char *printable = vgpu_text_printable(id);
-        g_set_error(error, VGPU_ERROR, VGPU_ERROR_UNKNOWN_ASSIGNMENT, "there is no assignment %.64s",
-                    printable);
+        g_set_error(error, VGPU_ERROR, VGPU_ERROR_UNKNOWN_ASSIGNMENT,
+                    "there is no assignment '%.64s': see Assignments for those there are", printable);
         return NULL;
     }
     return assignment;

@@ -180,8 +180,6 @@ vgpu_describe_plan(const VgpuHost *host, const VgpuRequest *request, const char 
 {
     GVariantBuilder row = G_VARIANT_BUILDER_INIT(G_VARIANT_TYPE_VARDICT);
     GVariantBuilder sentences = G_VARIANT_BUILDER_INIT(G_VARIANT_TYPE("a{ss}"));
-    GHashTableIter iter;
-    gpointer card, sentence;
     guint remaining;
 
     if (candidate) {
@@ -192,9 +190,13 @@ vgpu_describe_plan(const VgpuHost *host, const VgpuRequest *request, const char 
         g_variant_builder_clear(&sentences);
         return g_variant_builder_end(&row);
     }
-    g_hash_table_iter_init(&iter, reasons);
-    while (g_hash_table_iter_next(&iter, &card, &sentence))
-        g_variant_builder_add(&sentences, "{ss}", card, sentence);
+    for (guint i = 0; i < host->inventory->cards->len; i++) {
+        const VgpuCard *card = g_ptr_array_index(host->inventory->cards, i);
+        const char *sentence = g_hash_table_lookup(reasons, card->address);
+
+        if (sentence)
+            g_variant_builder_add(&sentences, "{ss}", card->address, sentence);
+    }
     g_variant_builder_add(&row, "{sv}", "Reasons", g_variant_builder_end(&sentences));
     return g_variant_builder_end(&row);
 }

@@ -271,6 +271,10 @@ main(int argc, char **argv)
         g_print("hypeman-vgpud %s\n", PACKAGE_VERSION);
         return EXIT_SUCCESS;
     }
+    if (argc > 1) {
+        g_printerr("hypeman-vgpud: it takes no arguments but options, and not %s\n", argv[1]);
+        return 2;
+    }
     block_signals();
     if (!serve(config_path ? config_path : CONFIG_PATH, &code, &error)) {
         g_printerr("hypeman-vgpud: %s\n", error->message);
