@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <gio/gunixfdlist.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,6 +19,8 @@ typedef struct {
     int pipe;    /* our end of the newest lock; -1 for none */
     guint locks; /* handed out */
     gboolean preparing;
+    gboolean refuse; /* the next lock */
+    guint asked;     /* how often, whether it prepares to sleep */
     char *why;
 } Fixture;
 
@@ -37,6 +40,12 @@ on_call(GDBusConnection *connection, const char *sender, const char *path, const
     const char *what, *mode;
     int ends[2];
 
+    if (fixture->refuse) {
+        fixture->refuse = FALSE;
+        g_dbus_method_invocation_return_dbus_error(invocation, "org.freedesktop.login1.OperationInProgress",
+                                                   "the system prepares to sleep");
+        return;
+    }
     g_free(fixture->why);
     g_variant_get(arguments, "(&s&ss&s)", &what, NULL, &fixture->why, &mode);
     g_assert_cmpstr(what, ==, "sleep");
@@ -55,8 +64,9 @@ static GVariant *
 on_get(GDBusConnection *connection, const char *sender, const char *path, const char *interface,
        const char *property, GError **error, gpointer user_data)
 {
-    const Fixture *fixture = user_data;
+    Fixture *fixture = user_data;
 
+    fixture->asked++;
     return g_variant_new_boolean(fixture->preparing);
 }
 
@@ -164,6 +174,36 @@ test_busy_before_sleep(Fixture *fixture, gconstpointer data)
     wait_for(!is_busy(fixture));
 }
 
+/* The signal came before the service did. */
+static void
+test_started_while_it_prepares(Fixture *fixture, gconstpointer data)
+{
+    g_assert_cmpint(host_stop(fixture->host, SIGTERM), ==, 0);
+    fixture->preparing = TRUE;
+    host_start(fixture->host, NULL);
+    wait_for(is_busy(fixture));
+    prepare(fixture, FALSE);
+    wait_for(!is_busy(fixture));
+}
+
+/* logind refuses locks while it prepares: what is assigned then must not stay without one. */
+static void
+test_refused_once(Fixture *fixture, gconstpointer data)
+{
+    g_autofree char *id = NULL;
+    guint asked;
+
+    fixture->refuse = TRUE;
+    id = client_must_assign(fixture->client, "L40S-2Q", NULL, NULL);
+    wait_for(!fixture->refuse);
+    asked = fixture->asked;
+    prepare(fixture, TRUE);
+    wait_for(fixture->asked > asked);
+    g_assert_cmpuint(fixture->locks, ==, 0);
+    prepare(fixture, FALSE);
+    wait_for(fixture->locks == 1 && is_locked(fixture));
+}
+
 #define ADD(path, config, test) g_test_add(path, Fixture, config, set_up, test, tear_down)
 
 static int
@@ -173,6 +213,8 @@ run(int argc, char **argv)
     ADD("/sleep/assigned/blocks-it-and-names-what", NULL, test_blocked_while_assigned);
     ADD("/sleep/configured/off-asks-for-nothing", "[VGPU]\nInhibitSleep=no\n", test_not_asked_for);
     ADD("/sleep/prepares/assign-is-busy-until-awake", NULL, test_busy_before_sleep);
+    ADD("/sleep/prepares/a-service-that-starts-then-knows", NULL, test_started_while_it_prepares);
+    ADD("/sleep/refused/is-asked-again-when-awake", NULL, test_refused_once);
     return g_test_run();
 }
 
