@@ -62,7 +62,11 @@ text_of_change(const VgpuChange *change)
     while (g_variant_iter_loop(&iter, "{&sv}", &key, &value)) {
         g_autofree char *was = vgpu_value_of(change->before, key);
         g_autofree char *is = vgpu_value_text(value);
-        g_string_append_printf(text, "%s%s %s -> %s", text->len ? ", " : "", key, was ? was : "-", is);
+        g_string_append_printf(text, "%s%s ", text->len ? ", " : "", key);
+        if (g_strcmp0(was, is) == 0) /* a list, of which only the length is shown */
+            g_string_append(text, "differs");
+        else
+            g_string_append_printf(text, "%s -> %s", was ? was : "-", is);
     }
     g_variant_iter_init(&iter, change->before);
     while (g_variant_iter_loop(&iter, "{&sv}", &key, &value)) {

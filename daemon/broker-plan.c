@@ -30,7 +30,9 @@ broker_check_on(VgpuBroker *broker, const VgpuHost *host, const VgpuRequest *req
     }
     if (request->device && !vgpu_inventory_find_slot(host->inventory, request->device, NULL)) {
         g_set_error(error, VGPU_ERROR, VGPU_ERROR_INVALID_ARGS,
-                    "%s is neither a virtual function with vGPUs nor an mdev parent", request->device);
+                    "%s is neither a virtual function with vGPUs nor an mdev parent: for a whole card the "
+                    "option is gpu",
+                    request->device);
         return FALSE;
     }
     if (request->uuid && (vgpu_inventory_find_device(host->inventory, NULL, request->uuid) ||

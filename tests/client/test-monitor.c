@@ -44,6 +44,10 @@ test_monitor_lines(void)
     mock_set(mock, "GPUs", "[{'Address': <'0000:3b:00.0'>, 'Slots': <uint32 2>}]");
     tool_wait_out(tool, " card 0000:af:00.0 removed\n");
     tool_wait_out(tool, " card 0000:3b:00.0 changed: Slots 32 -> 2, ");
+    mock_set(mock, "GPUs", "[{'Address': <'0000:3b:00.0'>, 'Occupied': <[{'Slot': <'one'>}]>}]");
+    tool_wait_out(tool, "Occupied - -> 1");
+    mock_set(mock, "GPUs", "[{'Address': <'0000:3b:00.0'>, 'Occupied': <[{'Slot': <'another'>}]>}]");
+    tool_wait_out(tool, " card 0000:3b:00.0 changed: Occupied differs\n");
     mock_set(mock, "Profiles",
              "[{'Name': <'NVIDIA L40S-2A'>, 'Available': <uint32 29>},"
              " {'Name': <'NEW'>}]");
