@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <glib/gstdio.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/acl.h>
@@ -45,16 +44,6 @@ tear_down(Fixture *fixture, gconstpointer data)
     host_free(fixture->host);
 }
 
-/* The state file cannot be written while the runtime directory is away. */
-static void
-take_directory_away(Fixture *fixture, gboolean away)
-{
-    g_autofree char *run = host_file(fixture->host, "run");
-    g_autofree char *elsewhere = host_file(fixture->host, "away");
-
-    g_assert_cmpint(away ? g_rename(run, elsewhere) : g_rename(elsewhere, run), ==, 0);
-}
-
 static void
 test_mark_cannot_be_saved(Fixture *fixture, gconstpointer data)
 {
@@ -64,11 +53,11 @@ test_mark_cannot_be_saved(Fixture *fixture, gconstpointer data)
     bed_stall_after(fixture->bed, VF, BED_SET);
     pending = client_start(fixture->client, "Assign", g_variant_new_parsed("('L40S-2Q', @a{sv} {})"));
     g_assert_true(bed_wait_stalled(fixture->bed, VF, 10));
-    take_directory_away(fixture, TRUE);
+    host_hide_directory(fixture->host, TRUE);
     bed_resume(fixture->bed, VF);
     g_assert_null(client_finish(pending, &error));
     g_assert_nonnull(error);
-    take_directory_away(fixture, FALSE);
+    host_hide_directory(fixture->host, FALSE);
     wait_for(bed_vf_type(fixture->bed, VF) == 0 && client_assignments(fixture->client) == 0);
 }
 
@@ -106,10 +95,10 @@ test_reclaim_cannot_be_saved(Fixture *fixture, gconstpointer data)
     bed_fail(fixture->bed, VF, BED_CLEAR, EIO, 1);
     client_free(owner);
     wait_for(client_state_is(fixture->client, id, "failed"));
-    take_directory_away(fixture, TRUE);
+    host_hide_directory(fixture->host, TRUE);
     refused = client_call(fixture->client, "Reclaim", g_variant_new("(s)", VF), &error);
     assert_error(error, "DeviceFailed");
-    take_directory_away(fixture, FALSE);
+    host_hide_directory(fixture->host, FALSE);
     /* A whole assignment on another card comes and goes: the failed one is left alone meanwhile. */
     g_free(id);
     id = client_must_assign(fixture->client, "L40S-2Q", "{'gpu': <'" OTHER "'>}", NULL);

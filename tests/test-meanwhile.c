@@ -136,15 +136,6 @@ assign_to_nobody(Fixture *fixture, Client **ret_user)
 }
 
 static void
-take_directory_away(Fixture *fixture, gboolean away)
-{
-    g_autofree char *run = host_file(fixture->host, "run");
-    g_autofree char *elsewhere = host_file(fixture->host, "away");
-
-    g_assert_cmpint(away ? g_rename(run, elsewhere) : g_rename(elsewhere, run), ==, 0);
-}
-
-static void
 set_acl(Fixture *fixture, const char *text)
 {
     g_autofree char *node = bed_group_node(fixture->bed, VF);
@@ -489,7 +480,7 @@ test_adopt_not_recorded(Fixture *fixture, gconstpointer data)
     g_autoptr(GVariant) reply = NULL;
     g_autoptr(GVariant) row = NULL;
 
-    take_directory_away(fixture, TRUE);
+    host_hide_directory(fixture->host, TRUE);
     reply = client_call(other, "Adopt", g_variant_new("(s)", id), &error);
     g_assert_null(reply);
     g_assert_nonnull(error);
@@ -498,7 +489,7 @@ test_adopt_not_recorded(Fixture *fixture, gconstpointer data)
     g_assert_cmpint(row_number(row, "UID"), ==, NOBODY);
     g_assert_true(bed_user_can_open(fixture->bed, VF, NOBODY));
     g_assert_false(bed_user_can_open(fixture->bed, VF, SOMEBODY));
-    take_directory_away(fixture, FALSE);
+    host_hide_directory(fixture->host, FALSE);
     client_free(user);
     wait_for(all_is_given_back(fixture));
 }
@@ -715,14 +706,14 @@ test_error_and_no_access(Fixture *fixture, gconstpointer data)
     bed_stall_after(fixture->bed, VF, BED_SET);
     pending = client_start(user, "Assign", g_variant_new_parsed("('L40S-2Q', {'device': <'" VF "'>})"));
     wait_for(bed_stalled(fixture->bed, VF) == 1);
-    take_directory_away(fixture, TRUE);
+    host_hide_directory(fixture->host, TRUE);
     bed_resume(fixture->bed, VF);
     reply = client_finish(pending, &error);
     g_assert_null(reply);
     g_assert_nonnull(error);
     g_assert_cmpuint(client_assignments(fixture->client), ==, 0);
     g_assert_false(bed_user_can_open(fixture->bed, VF, NOBODY));
-    take_directory_away(fixture, FALSE);
+    host_hide_directory(fixture->host, FALSE);
     wait_for_up_to(40, all_is_given_back(fixture));
 }
 
@@ -740,7 +731,7 @@ test_open_while_assigning(Fixture *fixture, gconstpointer data)
     pending = client_start(owner, "Assign", g_variant_new_parsed("('L40S-2Q', {'device': <'" VF "'>})"));
     wait_for(bed_stalled(fixture->bed, VF) == 1);
     leave(fixture, owner, marker);
-    take_directory_away(fixture, TRUE);
+    host_hide_directory(fixture->host, TRUE);
     bed_resume(fixture->bed, VF);
     wait_for(was_logged(fixture, VF " is not cleared: "));
     reply = client_finish(pending, NULL);
@@ -748,7 +739,7 @@ test_open_while_assigning(Fixture *fixture, gconstpointer data)
     /* Between two tries of the service, which has it open for an instant. */
     wait_for((vm = bed_hold_full(fixture->bed, VF, BED_HOLD_VM, NULL, 0, NULL)) != NULL);
     come_round(fixture);
-    take_directory_away(fixture, FALSE);
+    host_hide_directory(fixture->host, FALSE);
     bed_let_go(vm);
     wait_for_up_to(40, all_is_given_back(fixture));
 }
@@ -795,22 +786,6 @@ test_access_over_a_restart(Fixture *fixture, gconstpointer data)
     wait_for_up_to(40, all_is_given_back(fixture));
 }
 
-static void
-start_armed(Fixture *fixture, guint step, char **ret_arm)
-{
-    g_autofree char *after = g_strdup_printf("%u", step);
-    char *arm = host_file(fixture->host, "armed");
-
-    g_unlink(arm);
-    host_set_environment(fixture->host, "KILL_ARMED", arm);
-    host_set_environment(fixture->host, "KILL_AFTER", after);
-    host_preload(fixture->host, TEST_KILL_AFTER);
-    host_start(fixture->host, NULL);
-    host_set_environment(fixture->host, "KILL_AFTER", NULL);
-    host_preload(fixture->host, NULL);
-    *ret_arm = arm;
-}
-
 /* Returns FALSE when the release went to its end before the step came. */
 static gboolean
 killed_after(Fixture *fixture, guint step)
@@ -820,7 +795,7 @@ killed_after(Fixture *fixture, guint step)
     gboolean killed;
 
     g_test_message("step %u", step);
-    start_armed(fixture, step, &arm);
+    arm = host_start_armed(fixture->host, TEST_KILL_AFTER, step);
     id = client_must_assign(fixture->client, "L40S-2Q", "{'device': <'" VF "'>}", NULL);
     bed_trace_reset(fixture->bed);
     bed_fail(fixture->bed, VF, BED_CLEAR, EIO, 1);

@@ -3,7 +3,6 @@
 #include "host.h"
 
 #include <errno.h>
-#include <glib/gstdio.h>
 #include <signal.h>
 #include <string.h>
 
@@ -250,22 +249,6 @@ typedef struct {
     gboolean held; /* by a VM, through the kill */
 } Story;
 
-static void
-start_armed(Fixture *fixture, guint step, char **ret_arm)
-{
-    g_autofree char *after = g_strdup_printf("%u", step);
-    char *arm = host_file(fixture->host, "armed");
-
-    g_unlink(arm);
-    host_set_environment(fixture->host, "KILL_ARMED", arm);
-    host_set_environment(fixture->host, "KILL_AFTER", after);
-    host_preload(fixture->host, TEST_KILL_AFTER);
-    host_start(fixture->host, NULL);
-    host_set_environment(fixture->host, "KILL_AFTER", NULL);
-    host_preload(fixture->host, NULL);
-    *ret_arm = arm;
-}
-
 /* What is set is in records, and each of them is assigned to the client. */
 static gboolean
 all_are_the_clients(Fixture *fixture, Client *watcher)
@@ -319,7 +302,7 @@ killed_after(Fixture *fixture, const Story *story, guint step)
     gboolean killed;
 
     g_test_message("step %u", step);
-    start_armed(fixture, step, &arm);
+    arm = host_start_armed(fixture->host, TEST_KILL_AFTER, step);
     fixture->client = client_new(fixture->host, 0);
     if (!story->held)
         g_assert_true(g_file_set_contents(arm, "", 0, NULL));

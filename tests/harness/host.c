@@ -5,6 +5,7 @@
 #include "process.h"
 #include "real-polkit.h"
 
+#include <glib/gstdio.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -363,4 +364,29 @@ host_free(Host *host)
     g_free(host->directory);
     g_free(host->log);
     g_free(host);
+}
+
+void
+host_hide_directory(Host *host, gboolean away)
+{
+    g_autofree char *run = host_file(host, "run");
+    g_autofree char *elsewhere = host_file(host, "away");
+
+    g_assert_no_errno(away ? g_rename(run, elsewhere) : g_rename(elsewhere, run));
+}
+
+char *
+host_start_armed(Host *host, const char *library, guint step)
+{
+    g_autofree char *after = g_strdup_printf("%u", step);
+    char *arm = host_file(host, "armed");
+
+    g_unlink(arm);
+    host_set_environment(host, "KILL_ARMED", arm);
+    host_set_environment(host, "KILL_AFTER", after);
+    host_preload(host, library);
+    host_start(host, NULL);
+    host_set_environment(host, "KILL_AFTER", NULL);
+    host_preload(host, NULL);
+    return arm;
 }

@@ -63,6 +63,14 @@ char *host_file(Host *host, const char *name);
 /* A path in the service's runtime directory. The caller frees it. */
 char *host_runtime_file(Host *host, const char *name);
 
+/* The service's runtime directory is @away, so that it can write nothing there, or back. */
+void host_hide_directory(Host *host, gboolean away);
+
+/* Starts the service with the preload @library (tests/kill-after.c): it ends with SIGKILL after @step steps
+ * that others can see, counted from when the returned file is there. The caller makes that file, and frees
+ * its name. */
+char *host_start_armed(Host *host, const char *library, guint step);
+
 /* How many descriptors the service has open at rest, and how many match rules it has on the bus. */
 guint host_fds(Host *host);
 guint host_match_rules(Host *host);
