@@ -58,6 +58,7 @@ static const struct {
     {"l40s-creatable.list", 23, "l40s-r550.types.tsv", 1}, /* 3B came with a later branch */
     {"l40s-after-2q.list", 3, "l40s-r550.types.tsv", 0},
     {"l40s-full-header-only.list", 0, NULL, 0},
+    {"l40s-other-branch.list", 23, NULL, 0},
     {"h200x-partial.list", 2, "h200x.mig.tsv", 1}, /* the whole-card type is not MIG */
 };
 

@@ -6,12 +6,21 @@
 #define NAME "org.hypeman.VGPU1"
 #define PATH "/org/hypeman/VGPU1"
 
+/* What came over the wire, in its order: GDBus gives a signal that came right behind a reply to us before
+ * that reply. */
+typedef struct {
+    gint signals; /* PropertiesChanged with Assignments */
+    gint at_reply;
+} Wire;
+
 struct Client {
     int references; /* a signal on its way to it has one too */
     guint subscriptions[2];
     GDBusConnection *connection;
     GHashTable *removals; /* id -> reasons */
     GHashTable *changes;  /* property -> count */
+    guint filter;
+    Wire *wire; /* also GDBus's thread's */
 };
 
 Client *
@@ -45,6 +54,9 @@ client_free(Client *client)
         if (client->subscriptions[i] > 0)
             g_dbus_connection_signal_unsubscribe(client->connection, client->subscriptions[i]);
     }
+    if (client->filter > 0)
+        g_dbus_connection_remove_filter(client->connection, client->filter);
+    g_clear_pointer(&client->wire, g_atomic_rc_box_release);
     g_dbus_connection_close_sync(client->connection, NULL, NULL);
     g_clear_object(&client->connection);
     client_unref(client);
@@ -251,11 +263,33 @@ subscribe(Client *client, const char *interface, const char *signal, GDBusSignal
                                               G_DBUS_SIGNAL_FLAGS_NONE, callback, client, client_unref);
 }
 
+/* In GDBus's thread. */
+static GDBusMessage *
+on_wire(GDBusConnection *connection, GDBusMessage *message, gboolean incoming, gpointer user_data)
+{
+    Wire *wire = user_data;
+    GVariant *body = g_dbus_message_get_body(message);
+
+    if (incoming && g_dbus_message_get_message_type(message) == G_DBUS_MESSAGE_TYPE_METHOD_RETURN)
+        g_atomic_int_set(&wire->at_reply, g_atomic_int_get(&wire->signals));
+    if (incoming && g_strcmp0(g_dbus_message_get_member(message), "PropertiesChanged") == 0 && body) {
+        g_autoptr(GVariant) changed = g_variant_get_child_value(body, 1);
+        g_autoptr(GVariant) value = g_variant_lookup_value(changed, "Assignments", NULL);
+
+        if (value)
+            g_atomic_int_inc(&wire->signals);
+    }
+    return message;
+}
+
 void
 client_listen(Client *client)
 {
     g_autoptr(GVariant) synced = NULL;
 
+    client->wire = g_atomic_rc_box_new0(Wire);
+    client->filter = g_dbus_connection_add_filter(
+        client->connection, on_wire, g_atomic_rc_box_acquire(client->wire), g_atomic_rc_box_release);
     client->subscriptions[0] = subscribe(client, NAME, "AssignmentRemoved", on_removed);
     client->subscriptions[1] =
         subscribe(client, "org.freedesktop.DBus.Properties", "PropertiesChanged", on_properties_changed);
@@ -274,6 +308,12 @@ guint
 client_changes(Client *client, const char *property)
 {
     return GPOINTER_TO_UINT(g_hash_table_lookup(client->changes, property));
+}
+
+gboolean
+client_heard_before_the_reply(Client *client)
+{
+    return g_atomic_int_get(&client->wire->at_reply) > 0;
 }
 
 guint

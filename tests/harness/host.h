@@ -197,6 +197,8 @@ void client_listen(Client *client);
 char *client_removals(Client *client, const char *id);
 /* How many PropertiesChanged named @property. */
 guint client_changes(Client *client, const char *property);
+/* Whether one with Assignments came before the last reply to this client, as it came over the bus. */
+gboolean client_heard_before_the_reply(Client *client);
 
 /* ---- Waiting ---- */
 
