@@ -417,11 +417,16 @@ on_set(gpointer data, gpointer user_data)
 static gboolean
 means_the_same(const VgpuRequest *request, const char *name, GError **error)
 {
-    if (!request->asked || g_strcmp0(name, request->asked) == 0)
+    if (g_strcmp0(name, request->asked) == 0)
         return TRUE;
-    g_set_error(error, VGPU_ERROR, VGPU_ERROR_INVALID_ARGS,
-                "%s meant %s when this call was checked, and means %s now: call again", request->profile,
-                request->asked, name ? name : "nothing that is known");
+    if (request->asked)
+        g_set_error(error, VGPU_ERROR, VGPU_ERROR_INVALID_ARGS,
+                    "%s meant %s when this call was checked, and means %s now: call again", request->profile,
+                    request->asked, name ? name : "nothing that is known");
+    else
+        g_set_error(error, VGPU_ERROR, VGPU_ERROR_BUSY,
+                    "it was not known yet what %s means when this call was checked: try again",
+                    request->profile);
     return FALSE;
 }
 

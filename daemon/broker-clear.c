@@ -165,8 +165,10 @@ needs_write(Clear *clear)
     g_autofree char *type_id = clear->framework->read(clear->target, &unreadable);
 
     if (unreadable) {
-        clear->answer =
-            unreadable->code == ENOENT || unreadable->code == ENODEV ? VGPU_ANSWER_GONE : VGPU_ANSWER_FAILED;
+        /* Nothing has been written yet, by this run. */
+        clear->answer = clear->written ? VGPU_ANSWER_FAILED : VGPU_ANSWER_RETRY;
+        if (unreadable->code == ENOENT || unreadable->code == ENODEV)
+            clear->answer = VGPU_ANSWER_GONE;
         if (!clear->just_set)
             clear->error = g_steal_pointer(&unreadable);
         return clear->just_set;
@@ -295,7 +297,10 @@ give_back(Clear *clear, VgpuAssignment *assignment, VgpuEvent event)
         broker_clear_later(broker, assignment);
     else if (guard->closed && assignment->state == VGPU_STATE_IN_USE)
         vgpu_assignment_event(assignment, VGPU_EVENT_CLOSED, NULL);
+    if (guard->ended && assignment->state == VGPU_STATE_IN_USE)
+        broker_look_for_holders(broker, assignment, TRUE);
     guard->closed = FALSE;
+    guard->ended = FALSE;
     broker_save(broker);
     broker_changed(broker);
     finish(clear, assignment, error);

@@ -38,6 +38,7 @@ typedef struct {
     guint timer;      /* of the next try to clear it */
     guint pause_ms;   /* before that try */
     gboolean closed;  /* a close was seen while an operation was under way */
+    gboolean ended;   /* the end of a holder was */
     gpointer taking;  /* a try to take it that nobody asked for: others may join it, or call it off */
     gboolean looking; /* holders are being looked for */
     gboolean look_again;

@@ -80,7 +80,6 @@ take_up(VgpuBroker *broker, VgpuAssignment *assignment, gboolean same_bus)
     case VGPU_STATE_LINGERING:
         broker_withdraw_and_log(assignment);
         broker_guard(broker, assignment)->written = vgpu_store_is_marked(broker->store, assignment->id);
-        broker_guard(broker, assignment)->said_lingering = assignment->state == VGPU_STATE_LINGERING;
         broker_clear(broker, assignment, broker_own_ending(assignment), NULL, NULL);
         return;
     case VGPU_STATE_FAILED:
@@ -117,8 +116,12 @@ vgpu_broker_start(VgpuBroker *broker)
         g_message("the state file is of another boot and void");
     broker->questions = g_ptr_array_new_with_free_func(question_free);
     list = vgpu_assignments_list(broker->assignments);
-    for (guint i = 0; i < list->len; i++)
-        g_ptr_array_add(ids, g_strdup(((VgpuAssignment *)g_ptr_array_index(list, i))->id));
+    for (guint i = 0; i < list->len; i++) {
+        const VgpuAssignment *assignment = g_ptr_array_index(list, i);
+
+        g_ptr_array_add(ids, g_strdup(assignment->id));
+        broker_guard(broker, assignment)->said_lingering = assignment->state == VGPU_STATE_LINGERING;
+    }
     for (guint i = 0; i < ids->len; i++) {
         VgpuAssignment *assignment = vgpu_assignments_get(broker->assignments, g_ptr_array_index(ids, i));
         if (assignment)

@@ -117,7 +117,9 @@ on_opened_or_closed(VgpuWatchEvent event, gpointer user_data)
 
     /* One that is being assigned without being busy waits for its clear: see clear_what_is_taken(). */
     if (assignment->busy || assignment->state == VGPU_STATE_ASSIGNING) {
-        guard->closed |= event != VGPU_WATCH_OPENED;
+        guard->closed |=
+            event == VGPU_WATCH_CLOSED || (event == VGPU_WATCH_HOLDER_ENDED && assignment->owner_gone);
+        guard->ended |= event == VGPU_WATCH_HOLDER_ENDED;
         return;
     }
     if (event == VGPU_WATCH_HOLDER_ENDED && assignment->state == VGPU_STATE_IN_USE) {
@@ -128,6 +130,8 @@ on_opened_or_closed(VgpuWatchEvent event, gpointer user_data)
                                  event == VGPU_WATCH_OPENED ? VGPU_EVENT_OPENED : VGPU_EVENT_CLOSED, NULL);
     if (event != VGPU_WATCH_OPENED)
         g_clear_pointer(&assignment->holders, g_strfreev);
+    if (event == VGPU_WATCH_CLOSED && guard->looking) /* what is being found is older than this */
+        guard->look_again = guard->look_missed = TRUE;
     if (assignment->state != before)
         broker->hooks->changed(broker->user_data);
     if (assignment->state != before && assignment->state == VGPU_STATE_IN_USE)
@@ -144,6 +148,7 @@ broker_watch(VgpuBroker *broker, VgpuAssignment *assignment)
     Guard *guard = broker_guard(broker, assignment);
 
     guard->closed = FALSE;
+    guard->ended = FALSE;
     g_clear_pointer(&guard->watch, vgpu_watch_free);
     if (assignment->device->group_node)
         guard->watch =

@@ -271,6 +271,7 @@ broker_forget(VgpuBroker *broker, VgpuAssignment *assignment)
 {
     vgpu_owners_drop(broker->owners, assignment->owner);
     g_hash_table_remove(broker->guards, assignment->id);
+    vgpu_store_unmark(broker->store, assignment->id); /* of an earlier run, whose clear had succeeded */
     vgpu_assignments_remove(broker->assignments, assignment);
     broker_save(broker);
     broker_changed(broker);
@@ -364,6 +365,7 @@ give_on(VgpuBroker *broker, VgpuAssignment *assignment, const VgpuCaller *caller
     assignment->state = before.state;
     assignment->uid = before.uid;
     assignment->pid = before.pid;
+    assignment->access = before.access;
     if (vgpu_assignment_has_owner(assignment) && !broker_grant(assignment, NULL))
         g_warning("user %u has lost its access to %s", before.uid, assignment->device->group_node);
     broker_save(broker);

@@ -91,6 +91,8 @@ copy_previous(const Scan *scan, VgpuSlot *slot)
     if (!old)
         return;
     slot->error = g_strdup(old->error);
+    slot->inode = old->inode; /* the types are those of that device, and of that driver */
+    slot->attributes_inode = old->attributes_inode;
     slot->multiple = old->multiple;
     slot->iommu_group = old->iommu_group;
     slot->noiommu = old->noiommu;

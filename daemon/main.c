@@ -191,6 +191,20 @@ run_loop(sd_event *event)
     return code;
 }
 
+/* The bus has gone: nothing is begun any more, but what a driver answers to a write is recorded, as only a
+ * killed service leaves that open. */
+static void
+let_writes_end(const Daemon *daemon)
+{
+    gint64 until = g_get_monotonic_time() + STOP_SECONDS * G_USEC_PER_SEC;
+
+    vgpu_broker_stop(daemon->broker);
+    while (vgpu_worker_busy(daemon->worker) > 0 && g_get_monotonic_time() < until) {
+        if (!g_main_context_iteration(NULL, FALSE))
+            g_usleep(20 * 1000);
+    }
+}
+
 static gboolean
 serve(const char *config_path, int *ret_code, GError **error)
 {
@@ -236,6 +250,8 @@ serve(const char *config_path, int *ret_code, GError **error)
         return FALSE;
     vgpu_broker_start(broker);
     *ret_code = run_loop(event);
+    if (daemon.stop_by == 0)
+        let_writes_end(&daemon);
     /* A thread may sit in a write that never returns and still use all this. */
     if (vgpu_worker_busy(worker) > 0)
         _exit(*ret_code);

@@ -78,7 +78,11 @@ vgpu_dir_free(VgpuDir *dir)
 gboolean
 vgpu_dir_has(const VgpuDir *dir, const char *name)
 {
-    return faccessat(dir->fd, name, F_OK, 0) == 0;
+    gboolean has = faccessat(dir->fd, name, F_OK, 0) == 0;
+
+    if (!has)
+        note_shortage(errno);
+    return has;
 }
 
 /* Reads to the end; returns 0 or a positive errno. */
@@ -105,8 +109,9 @@ vgpu_dir_read(const VgpuDir *dir, const char *name, gsize *ret_length, GError **
 
     if (fd >= 0)
         close(fd);
+    else
+        note_shortage(err); /* what a read answers is the driver's word */
     if (err) {
-        note_shortage(err);
         vgpu_dir_set_error(error, dir, name, err);
         return NULL;
     }
@@ -164,7 +169,9 @@ vgpu_dir_link(const VgpuDir *dir, const char *name, GError **error)
     ssize_t n = readlinkat(dir->fd, name, target, sizeof(target) - 1);
 
     if (n < 0) {
-        vgpu_dir_set_error(error, dir, name, errno);
+        int err = errno;
+        note_shortage(err);
+        vgpu_dir_set_error(error, dir, name, err);
         return NULL;
     }
     target[n] = '\0';

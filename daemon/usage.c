@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -42,14 +43,16 @@ same_node(const struct statx *a, const struct statx *b)
            a->stx_ino == b->stx_ino;
 }
 
-/* Not even root may look at the files of a user's own mount (FUSE), but on one that allows no devices there
- * is none. */
+/* Not even root may look at the files of a user's own mount (FUSE), but no user can make a device there: the
+ * kernel allows none on a mount that is not root's, whether its flags say so or, in a user namespace, do not.
+ */
 static gboolean
 cannot_be_a_node(int dir, const char *name)
 {
     int fd = openat(dir, name, O_PATH | O_CLOEXEC);
     struct statfs fs;
-    gboolean proved = fd >= 0 && fstatfs(fd, &fs) == 0 && (fs.f_flags & ST_NODEV) != 0;
+    gboolean proved =
+        fd >= 0 && fstatfs(fd, &fs) == 0 && ((fs.f_flags & ST_NODEV) != 0 || fs.f_type == FUSE_SUPER_MAGIC);
 
     if (fd >= 0)
         close(fd);

@@ -244,6 +244,34 @@ test_device_goes_during_the_dialog(Fixture *fixture, gconstpointer data)
     assert_error(error, "NoFramework");
 }
 
+/* No rule has seen a name, so none is given. */
+static void
+test_name_is_learnt_during_the_dialog(void)
+{
+    g_autoptr(Host) host = host_new(NULL);
+    Bed *bed = host_bed(host);
+    Client *user;
+    g_autoptr(GVariant) reply = NULL;
+    g_autoptr(GError) error = NULL;
+    Pending *pending;
+
+    bed_add_card(bed, "l40s", CARD, 4);
+    g_assert_cmpint(bed_set_by_hand(bed, "0000:3b:00.5", 1148), ==, 0);
+    bed_catalogue_says(bed, CARD, "ID    : vGPU Name\n");
+    host_start(host, NULL);
+    host_polkit(host, POLKIT_HANG);
+    user = client_new(host, NOBODY);
+    pending = client_start(user, "Assign", g_variant_new_parsed("('NVIDIA L40S-2Q', @a{sv} {})"));
+    wait_for(polkit_open(host) == 1);
+    g_assert_cmpstr(polkit_last_details(host), ==, "");
+    bed_catalogue_says(bed, CARD, NULL);
+    polkit_answer(host, TRUE);
+    reply = client_finish(pending, &error);
+    g_assert_null(reply);
+    assert_error(error, "Busy");
+    client_free(user);
+}
+
 /* Both could have it when they asked. */
 static void
 test_uuid_is_taken_during_the_dialog(Fixture *fixture, gconstpointer data)
@@ -358,6 +386,8 @@ run(int argc, char **argv)
     ADD("/authority/limit/ninth-assignment-is-refused-and-others-go-on", test_limit_of_assignments);
     ADD("/authority/dialog/reserves-nothing", test_nothing_is_reserved_while_a_dialog_is_open);
     ADD("/authority/dialog/device-that-went-meanwhile", test_device_goes_during_the_dialog);
+    g_test_add_func("/authority/dialog/name-that-was-not-known-before",
+                    test_name_is_learnt_during_the_dialog);
     g_test_add("/authority/dialog/uuid-that-was-taken-meanwhile", Fixture, "t4", set_up,
                test_uuid_is_taken_during_the_dialog, tear_down);
     ADD("/authority/release/of-anothers-needs-manage", test_release_of_anothers);

@@ -196,6 +196,27 @@ test_noiommu_vm(Fixture *fixture, gconstpointer data)
     g_assert_cmpuint(bed_trace_count(fixture->bed, BED_TRACE_WRITE, NULL, NULL), ==, 0);
 }
 
+/* What a driver answers to a read says nothing about us: the other cards go on. */
+static void
+test_attribute_without_memory(Fixture *fixture, gconstpointer unused)
+{
+    static const char *const attributes[] = {
+        "0000:5e:00.4/nvidia/creatable_vgpu_types",
+        T4 "/mdev_supported_types/nvidia-231/description",
+    };
+
+    for (gsize i = 0; i < G_N_ELEMENTS(attributes); i++) {
+        g_autofree char *id = NULL;
+        g_autoptr(GError) error = NULL;
+
+        bed_attribute_fails(fixture->bed, attributes[i], ENOMEM);
+        id = client_must_assign(fixture->client, "L40S-2Q", "{'device': <'" VF "'>}", NULL);
+        g_assert_true(client_release(fixture->client, id, &error));
+        g_assert_no_error(error);
+        bed_attribute_fails(fixture->bed, attributes[i], 0);
+    }
+}
+
 #define ADD(path, options, test) g_test_add(path, Fixture, options, set_up, test, tear_down)
 
 static int
@@ -210,6 +231,7 @@ run(int argc, char **argv)
     ADD("/edges/flood/open-and-close-in-a-loop-costs-one-thread", NULL, test_open_and_close_in_a_loop);
     ADD("/edges/cards/narrowed-under-an-assignment-loses-nothing", NULL, test_cards_narrowed);
     ADD("/edges/noiommu/open-device-is-in-use", &noiommu_with_cdev, test_noiommu_vm);
+    ADD("/edges/attribute/one-without-memory-stops-nobody", NULL, test_attribute_without_memory);
     return g_test_run();
 }
 

@@ -745,7 +745,106 @@ test_open_while_assigning(Fixture *fixture, gconstpointer data)
     wait_for_up_to(40, all_is_given_back(fixture));
 }
 
+/* Root's node is its own again, with the entries that root's VM manager makes there. */
+static void
+test_failed_adopt_of_roots(Fixture *fixture, gconstpointer data)
+{
+    g_autoptr(Client) user = client_new(fixture->host, NOBODY);
+    g_autofree char *id = client_must_assign(fixture->client, "L40S-2Q", "{'device': <'" VF "'>}", NULL);
+    g_autoptr(GVariant) reply = NULL;
+    g_autoptr(GError) error = NULL;
+
+    host_polkit(fixture->host, POLKIT_YES);
+    host_hide_directory(fixture->host, TRUE);
+    reply = client_call(user, "Adopt", g_variant_new("(s)", id), &error);
+    g_assert_null(reply);
+    assert_error(error, "DeviceFailed");
+    host_hide_directory(fixture->host, FALSE);
+    set_acl(fixture, "u::rw-,u:1:rw-,g::---,m::rw-,o::---");
+    see_a_rescan(fixture);
+    g_assert_true(bed_user_can_open(fixture->bed, VF, SOMEBODY));
+}
+
+/* Nothing has been written yet when its type cannot be read: it is tried again. */
+static void
+test_unreadable_before_its_clear(Fixture *fixture, gconstpointer data)
+{
+    g_autoptr(Client) second = client_new(fixture->host, 0);
+    g_autofree char *id = client_must_assign(fixture->client, "L40S-2Q", "{'device': <'" VF "'>}", NULL);
+    g_autofree char *behind = NULL;
+    g_autoptr(GVariant) assigned = NULL;
+    g_autoptr(GVariant) released = NULL;
+    g_autoptr(GError) error = NULL;
+    Pending *assign, *release;
+
+    bed_stall(fixture->bed, NEXT, BED_SET);
+    assign = client_start(second, "Assign", g_variant_new_parsed("('L40S-2Q', {'device': <'" NEXT "'>})"));
+    wait_for(bed_stalled(fixture->bed, NEXT) == 1);
+    release = client_start(fixture->client, "Release", g_variant_new("(s)", id));
+    wait_for(is_recorded(fixture, "state=releasing"));
+    bed_attribute_fails(fixture->bed, VF "/nvidia/current_vgpu_type", EIO);
+    bed_resume(fixture->bed, NEXT);
+    assigned = client_finish(assign, NULL);
+    g_assert_nonnull(assigned);
+    /* Its turn comes behind the first try. */
+    behind = client_must_assign(second, "L40S-2Q", NULL, NULL);
+    bed_attribute_fails(fixture->bed, VF "/nvidia/current_vgpu_type", 0);
+    released = client_finish(release, &error);
+    g_assert_no_error(error);
+    g_assert_cmpuint(clears(fixture), ==, 1);
+}
+
 /* ---- Over a restart ---- */
+
+/* The bus goes while a clear is under way, and its driver says that its plugin still exits. That is heard, so
+ * the next start does not take it for the answer nobody heard. */
+static void
+test_bus_lost_during_a_clear(Fixture *fixture, gconstpointer data)
+{
+    g_autofree char *id = client_must_assign(fixture->client, "L40S-2Q", "{'device': <'" VF "'>}", NULL);
+    g_autoptr(GVariant) reply = NULL;
+    Pending *pending;
+
+    bed_stall(fixture->bed, VF, BED_CLEAR);
+    bed_fail(fixture->bed, VF, BED_CLEAR, EBUSY, 1);
+    pending = client_start(fixture->client, "Release", g_variant_new("(s)", id));
+    wait_for(bed_stalled(fixture->bed, VF) == 1);
+    host_kill_bus(fixture->host);
+    g_assert_false(host_wait_briefly(fixture->host)); /* it waits for the answer */
+    bed_resume(fixture->bed, VF);
+    g_assert_cmpint(host_wait(fixture->host), !=, 0);
+    reply = client_finish(pending, NULL);
+    g_assert_null(reply);
+    client_free(fixture->client);
+    host_start_bus(fixture->host);
+    host_start(fixture->host, NULL);
+    fixture->client = client_new(fixture->host, 0);
+    wait_for(all_is_given_back(fixture));
+}
+
+/* Killed when the driver had cleared it, and before that was recorded. */
+static void
+test_mark_of_a_clear_goes(Fixture *fixture, gconstpointer data)
+{
+    g_autofree char *id = client_must_assign(fixture->client, "L40S-2Q", "{'device': <'" VF "'>}", NULL);
+    g_autofree char *name = g_strconcat("clearing-", id, NULL);
+    g_autofree char *mark = host_runtime_file(fixture->host, name);
+    g_autoptr(GVariant) reply = NULL;
+    Pending *pending;
+
+    bed_stall_after(fixture->bed, VF, BED_CLEAR);
+    pending = client_start(fixture->client, "Release", g_variant_new("(s)", id));
+    wait_for(bed_stalled(fixture->bed, VF) == 1);
+    g_assert_true(g_file_test(mark, G_FILE_TEST_EXISTS));
+    kill(host_pid(fixture->host), SIGKILL);
+    bed_resume(fixture->bed, VF);
+    host_wait(fixture->host);
+    reply = client_finish(pending, NULL);
+    g_assert_null(reply);
+    host_start(fixture->host, NULL);
+    wait_for(all_is_given_back(fixture));
+    wait_for(!g_file_test(mark, G_FILE_TEST_EXISTS));
+}
 
 static gboolean
 device_state_is(Fixture *fixture, const char *device, const char *state)
@@ -861,6 +960,10 @@ run(int argc, char **argv)
     ADD("/meanwhile/open/while-its-set-could-not-be-recorded", NULL, test_open_while_assigning);
     ADD("/meanwhile/restart/access-does-not-outlive-its-owner", NULL, test_access_over_a_restart);
     ADD("/meanwhile/restart/eio-just-before-a-kill-is-not-written-again", NULL, test_eio_and_kill);
+    ADD("/meanwhile/state/failed-adopt-leaves-roots-node-alone", NULL, test_failed_adopt_of_roots);
+    ADD("/meanwhile/clear/unreadable-before-it-is-tried-again", NULL, test_unreadable_before_its_clear);
+    ADD("/meanwhile/restart/bus-lost-during-a-clear-is-no-failure", NULL, test_bus_lost_during_a_clear);
+    ADD("/meanwhile/restart/mark-of-a-clear-goes", NULL, test_mark_of_a_clear_goes);
     return g_test_run();
 }
 

@@ -5,9 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define CARD "0000:3b:00.0"
@@ -503,6 +506,75 @@ test_users_mount_is_no_device(void)
     silent_unmount(&silent);
 }
 
+/* In a child: as a user, in a user namespace of its own, where it may mount. Says how far it came, 0 for all
+ * the way. */
+static int
+mount_in_own_namespace(void)
+{
+    static const char *const maps[][2] = {
+        {"/proc/self/setgroups", "deny"},
+        {"/proc/self/uid_map", "0 65534 1"},
+        {"/proc/self/gid_map", "0 65534 1"},
+    };
+    g_autofree char *options = NULL;
+    int server;
+
+    if (setresgid(NOBODY, NOBODY, NOBODY) < 0 || setresuid(NOBODY, NOBODY, NOBODY) < 0)
+        return 1;
+    prctl(PR_SET_DUMPABLE, 1);
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
+        return 2;
+    for (gsize i = 0; i < G_N_ELEMENTS(maps); i++) {
+        int fd = open(maps[i][0], O_WRONLY | O_CLOEXEC);
+
+        if (fd < 0 || write(fd, maps[i][1], strlen(maps[i][1])) < 0)
+            return 3;
+        close(fd);
+    }
+    server = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    options = g_strdup_printf("fd=%d,rootmode=40000,user_id=0,group_id=0", server);
+    if (mount("tmp", "/tmp", "tmpfs", 0, NULL) < 0 || g_mkdir("/tmp/mount", 0755) < 0 ||
+        mount("silent", "/tmp/mount", "fuse", 0, options) < 0)
+        return 4;
+    return open("/tmp/mount", O_PATH | O_CLOEXEC) < 0 ? 5 : 0;
+}
+
+/* Its mount has no flag that says that there are no devices. */
+static void
+test_users_namespace_is_no_device(void)
+{
+    g_autoptr(Host) host = host_new(&(BedOptions){.cdev = TRUE});
+    Client *client;
+    g_autofree char *id = NULL;
+    g_autoptr(GError) error = NULL;
+    int ready[2];
+    char outcome = 0;
+    pid_t pid;
+
+    bed_add_card(host_bed(host), "t4", T4, 0);
+    host_start(host, NULL);
+    g_assert_no_errno(pipe(ready));
+    pid = fork();
+    g_assert_no_errno(pid);
+    if (pid == 0) {
+        outcome = (char)('0' + mount_in_own_namespace());
+        if (write(ready[1], &outcome, 1) == 1)
+            pause();
+        _exit(0);
+    }
+    g_assert_cmpint(read(ready[0], &outcome, 1), ==, 1);
+    g_assert_cmpint(outcome, ==, '0');
+    client = client_new(host, 0);
+    id = client_must_assign(client, "T4-2Q", NULL, NULL);
+    g_assert_true(client_release(client, id, &error));
+    g_assert_no_error(error);
+    client_free(client);
+    kill(pid, SIGKILL);
+    g_assert_cmpint(waitpid(pid, NULL, 0), ==, pid);
+    close(ready[0]);
+    close(ready[1]);
+}
+
 static void
 test_unbound_cdev(void)
 {
@@ -625,6 +697,7 @@ run(int argc, char **argv)
     ADD("/usage/mdev/remove-that-blocks-stops-nobody", test_blocked_remove);
     ADD("/usage/open/found-beside-a-file-system-that-is-dead", test_dead_file_system);
     g_test_add_func("/usage/cdev/a-users-own-mount-is-no-device", test_users_mount_is_no_device);
+    g_test_add_func("/usage/cdev/a-users-own-namespace-is-no-device", test_users_namespace_is_no_device);
     g_test_add_func("/usage/cdev/unbound-mdev-is-in-use", test_unbound_cdev);
     g_test_add_func("/usage/cdev/bound-function-is-in-use", test_bound_cdev);
     g_test_add_func("/usage/no-groups/scan-answers-and-only-root-assigns", test_no_groups);
