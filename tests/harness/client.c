@@ -273,10 +273,10 @@ on_wire(GDBusConnection *connection, GDBusMessage *message, gboolean incoming, g
     if (incoming && g_dbus_message_get_message_type(message) == G_DBUS_MESSAGE_TYPE_METHOD_RETURN)
         g_atomic_int_set(&wire->at_reply, g_atomic_int_get(&wire->signals));
     if (incoming && g_strcmp0(g_dbus_message_get_member(message), "PropertiesChanged") == 0 && body) {
-        g_autoptr(GVariant) changed = g_variant_get_child_value(body, 1);
-        g_autoptr(GVariant) value = g_variant_lookup_value(changed, "Assignments", NULL);
+        g_autoptr(GVariant) invalidated = g_variant_get_child_value(body, 2);
+        g_autofree const char **names = g_variant_get_strv(invalidated, NULL);
 
-        if (value)
+        if (g_strv_contains(names, "Assignments"))
             g_atomic_int_inc(&wire->signals);
     }
     return message;
