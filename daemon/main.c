@@ -199,6 +199,8 @@ let_writes_end(const Daemon *daemon)
     gint64 until = g_get_monotonic_time() + STOP_SECONDS * G_USEC_PER_SEC;
 
     vgpu_broker_stop(daemon->broker);
+    if (vgpu_worker_busy(daemon->worker) > 0)
+        g_message("the bus has gone while a write is under way: waiting for its answer");
     while (vgpu_worker_busy(daemon->worker) > 0 && g_get_monotonic_time() < until) {
         if (!g_main_context_iteration(NULL, FALSE))
             g_usleep(20 * 1000);
@@ -258,6 +260,8 @@ serve(const char *config_path, int *ret_code, GError **error)
     vgpu_service_end(service);
     sd_bus_flush(bus);
     sd_bus_close(bus);
+    if (vgpu_worker_has_left_undone(worker))
+        _exit(*ret_code); /* nobody would free it */
     return TRUE;
 }
 

@@ -13,6 +13,7 @@ struct _VgpuWorker {
     GHashTable *turns; /* turn -> GQueue of jobs that wait; the turn is taken while the key is there */
     guint busy;
     gboolean stopped;
+    gboolean refused; /* a job, since it was stopped */
 };
 
 struct _VgpuJob {
@@ -56,6 +57,20 @@ void
 vgpu_worker_stop(VgpuWorker *worker)
 {
     worker->stopped = TRUE;
+}
+
+gboolean
+vgpu_worker_has_left_undone(VgpuWorker *worker)
+{
+    GHashTableIter iter;
+    gpointer queue;
+
+    g_hash_table_iter_init(&iter, worker->turns);
+    while (g_hash_table_iter_next(&iter, NULL, &queue)) {
+        if (!g_queue_is_empty(queue))
+            return TRUE;
+    }
+    return worker->refused;
 }
 
 static void
@@ -128,18 +143,22 @@ void
 vgpu_worker_run(VgpuWorker *worker, const char *turn, VgpuJobFunc func, gpointer data, VgpuJobDone done,
                 gpointer user_data)
 {
-    VgpuJob *job = g_new0(VgpuJob, 1);
     GQueue *queue = turn ? g_hash_table_lookup(worker->turns, turn) : NULL;
+    VgpuJob *job;
 
+    if (worker->stopped) {
+        worker->refused = TRUE;
+        return;
+    }
+    job = g_new0(VgpuJob, 1);
     job->worker = worker;
     job->turn = g_strdup(turn);
     job->func = func;
     job->data = data;
     job->done = done;
     job->user_data = user_data;
-    if (worker->stopped || queue) {
-        if (queue)
-            g_queue_push_tail(queue, job);
+    if (queue) {
+        g_queue_push_tail(queue, job);
         return;
     }
     if (turn)

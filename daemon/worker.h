@@ -31,6 +31,9 @@ guint vgpu_worker_busy(VgpuWorker *worker);
 /* After this no waiting job is started any more: its function is passed over and it is never called back. */
 void vgpu_worker_stop(VgpuWorker *worker);
 
+/* After that: whether there are jobs that were never begun, whose data is nobody's to free. */
+gboolean vgpu_worker_has_left_undone(VgpuWorker *worker);
+
 /* From inside a job: writes @value to @fd in a child process that has nothing open but @fd and @keep_fd
  * (which may be -1), and waits for it. A write that never returns keeps only that child, which survives
  * this process and no signal ends. The job keeps its turn for @turn_ms milliseconds at the most. Returns 0 or
