@@ -89,6 +89,11 @@ take_up(VgpuBroker *broker, VgpuAssignment *assignment, gboolean same_bus)
     default:
         broker_look_for_holders(broker, assignment, TRUE);
     }
+    if (assignment->owner_gone) { /* and the last run was killed before it had taken the device */
+        broker_withdraw_and_log(assignment);
+        broker_clear(broker, assignment, broker_own_ending(assignment), NULL, NULL);
+        return;
+    }
     if (!same_bus) {
         vgpu_broker_owner_vanished(broker, assignment->owner);
         return;

@@ -241,6 +241,31 @@ test_stop_during_a_write(Fixture *fixture, gconstpointer data)
     wait_for(bed_vf_type(fixture->bed, VF) == 0 && client_assignments(fixture->client) == 0);
 }
 
+/* What a service leaves that has seen the owner go, has recorded something else, and was killed before it had
+ * taken the device: a record that knows that its owner has gone. */
+static void
+test_owner_known_to_be_gone(Fixture *fixture, gconstpointer data)
+{
+    g_autoptr(Client) watcher = client_new(fixture->host, 0);
+    g_autofree char *id = client_must_assign(fixture->client, "L40S-2Q", NULL, NULL);
+    g_autofree char *path = host_runtime_file(fixture->host, "state");
+    g_autofree char *text = NULL;
+    g_autofree char *checksum = NULL;
+    g_autofree char *sealed = NULL;
+    g_autoptr(GString) body = NULL;
+
+    g_assert_cmpint(host_stop(fixture->host, SIGKILL), ==, 128 + SIGKILL);
+    g_clear_pointer(&fixture->client, client_free);
+    g_assert_true(g_file_get_contents(path, &text, NULL, NULL));
+    body = g_string_new(strchr(text, '\n') + 1);
+    g_assert_cmpuint(g_string_replace(body, "owner-gone=false", "owner-gone=true", 0), ==, 1);
+    checksum = g_compute_checksum_for_string(G_CHECKSUM_SHA256, body->str, -1);
+    sealed = g_strdup_printf("hypeman-vgpu-state 1 %s\n%s", checksum, body->str);
+    g_assert_true(g_file_set_contents(path, sealed, -1, NULL));
+    host_start(fixture->host, NULL);
+    wait_for(devices_set(fixture->bed) == 0 && client_assignments(watcher) == 0);
+}
+
 /* ---- Killed after each step ---- */
 
 typedef struct {
@@ -467,6 +492,7 @@ run(int argc, char **argv)
     ADD("/restart/sigkill/owner-keeps-its-devices", GINT_TO_POINTER(SIGKILL), test_owner_keeps_its_devices);
     ADD("/restart/owner-left-meanwhile/is-released", NULL, test_owner_left_meanwhile);
     ADD("/restart/owner-left-meanwhile/open-device-lingers", NULL, test_owner_left_but_it_is_open);
+    ADD("/restart/owner-left-before/is-released", NULL, test_owner_known_to_be_gone);
     ADD("/restart/in-use/what-was-missed-is-noticed", NULL, test_closed_meanwhile);
     ADD("/restart/never-answered/is-released-though-the-caller-lives", NULL, test_never_answered);
     ADD("/restart/bus-dies/ends-badly-and-clears-nothing", NULL, test_bus_dies);
