@@ -28,7 +28,6 @@ typedef struct {
     VgpuDevice *expected; /* what the record says */
     gboolean just_set;    /* by the call that took it: what cannot be read there is ours */
     gboolean was_failed;  /* and stays so, unless it is cleared */
-    gboolean may_repeat;  /* if so: it had answered EBUSY only */
     gboolean written;     /* by an earlier run of the service, which did not live to hear the answer */
     VgpuTarget *target;
     VgpuTake *take;
@@ -335,9 +334,10 @@ stay_failed(Clear *clear, VgpuAssignment *assignment)
 {
     VgpuBroker *broker = clear->broker;
     g_autoptr(GError) error = g_steal_pointer(&clear->error);
+    gboolean may_repeat = assignment->may_repeat;
 
     vgpu_assignment_event(assignment, VGPU_EVENT_CLEAR_FAILED, NULL);
-    assignment->may_repeat = clear->may_repeat;
+    assignment->may_repeat = may_repeat;
     if (assignment->may_repeat)
         broker_clear_later(broker, assignment);
     broker_save(broker);
@@ -409,7 +409,7 @@ on_cleared(gpointer data, gpointer user_data)
         break;
     case VGPU_ANSWER_RETRY:
         fail(clear, assignment,
-             clear->was_failed && !clear->may_repeat ? VGPU_EVENT_CLEAR_FAILED : VGPU_EVENT_CLEAR_BUSY);
+             clear->was_failed && !assignment->may_repeat ? VGPU_EVENT_CLEAR_FAILED : VGPU_EVENT_CLEAR_BUSY);
         break;
     default:
         fail(clear, assignment, VGPU_EVENT_CLEAR_FAILED);
@@ -497,7 +497,6 @@ clear_new(VgpuBroker *broker, VgpuAssignment *assignment, VgpuEnding ending, Vgp
     clear->framework = assignment->framework;
     clear->expected = vgpu_device_copy(assignment->device);
     clear->was_failed = assignment->state == VGPU_STATE_FAILED;
-    clear->may_repeat = assignment->may_repeat;
     clear->written = broker_guard(broker, assignment)->written;
     assignment->busy = TRUE;
     g_clear_handle_id(&broker_guard(broker, assignment)->timer, g_source_remove);

@@ -62,38 +62,12 @@ ask_for_owner(Question *question)
         question_end(question);
 }
 
-/* Takes up one record of an earlier run. */
+/* Asks about the owner of a record; on another bus nobody is there any more. */
 static void
-take_up(VgpuBroker *broker, VgpuAssignment *assignment, gboolean same_bus)
+look_for_owner(VgpuBroker *broker, const VgpuAssignment *assignment, gboolean same_bus)
 {
     Question *question;
 
-    vgpu_owners_hold(broker->owners, assignment->owner);
-    broker_watch(broker, assignment);
-    switch (assignment->state) {
-    case VGPU_STATE_ASSIGNING: /* never answered, so released even if its owner lives */
-        assignment->owner_gone = TRUE;
-        broker_withdraw_and_log(assignment);
-        broker_clear(broker, assignment, broker_own_ending(assignment), NULL, NULL);
-        return;
-    case VGPU_STATE_RELEASING:
-    case VGPU_STATE_LINGERING:
-        broker_withdraw_and_log(assignment);
-        broker_guard(broker, assignment)->written = vgpu_store_is_marked(broker->store, assignment->id);
-        broker_clear(broker, assignment, broker_own_ending(assignment), NULL, NULL);
-        return;
-    case VGPU_STATE_FAILED:
-        if (assignment->may_repeat)
-            broker_clear_later(broker, assignment);
-        return;
-    default:
-        broker_look_for_holders(broker, assignment, TRUE);
-    }
-    if (assignment->owner_gone) { /* and the last run was killed before it had taken the device */
-        broker_withdraw_and_log(assignment);
-        broker_clear(broker, assignment, broker_own_ending(assignment), NULL, NULL);
-        return;
-    }
     if (!same_bus) {
         vgpu_broker_owner_vanished(broker, assignment->owner);
         return;
@@ -104,6 +78,36 @@ take_up(VgpuBroker *broker, VgpuAssignment *assignment, gboolean same_bus)
     question->owner = g_strdup(assignment->owner);
     g_ptr_array_add(broker->questions, question);
     ask_for_owner(question);
+}
+
+/* Takes up one record of an earlier run. */
+static void
+take_up(VgpuBroker *broker, VgpuAssignment *assignment, gboolean same_bus)
+{
+    vgpu_owners_hold(broker->owners, assignment->owner);
+    broker_watch(broker, assignment);
+    switch (assignment->state) {
+    case VGPU_STATE_ASSIGNING: /* never answered, so released even if its owner lives */
+        assignment->owner_gone = TRUE;
+        break;
+    case VGPU_STATE_RELEASING:
+    case VGPU_STATE_LINGERING:
+        break;
+    case VGPU_STATE_FAILED:
+        if (assignment->may_repeat)
+            broker_clear_later(broker, assignment);
+        return;
+    default:
+        broker_look_for_holders(broker, assignment, TRUE);
+        if (!assignment->owner_gone) {
+            look_for_owner(broker, assignment, same_bus);
+            return;
+        }
+        /* The last run knew, and was killed before it had taken the device. */
+    }
+    broker_guard(broker, assignment)->written = vgpu_store_is_marked(broker->store, assignment->id);
+    broker_withdraw_and_log(assignment);
+    broker_clear(broker, assignment, broker_own_ending(assignment), NULL, NULL);
 }
 
 void

@@ -244,7 +244,6 @@ broker_withdraw(VgpuAssignment *assignment, GError **error)
     return TRUE;
 }
 
-/* What has ended or has no owner any more; a failure shows again, and counts, when it is cleared. */
 void
 broker_withdraw_and_log(VgpuAssignment *assignment)
 {

@@ -36,13 +36,27 @@ fail(int r, const char *what, GError **error)
     return FALSE;
 }
 
+/* Nothing is begun any more. */
+static void
+begin_stop(Daemon *daemon)
+{
+    daemon->stop_by = g_get_monotonic_time() + STOP_SECONDS * G_USEC_PER_SEC;
+    vgpu_broker_stop(daemon->broker);
+}
+
 /* Writes under way may end, but nobody waits for one that does not. */
+static gboolean
+waits_for_writes(const Daemon *daemon)
+{
+    return vgpu_worker_busy(daemon->worker) > 0 && g_get_monotonic_time() < daemon->stop_by;
+}
+
 static gboolean
 on_stopping(gpointer user_data)
 {
     Daemon *daemon = user_data;
 
-    if (vgpu_worker_busy(daemon->worker) > 0 && g_get_monotonic_time() < daemon->stop_by)
+    if (waits_for_writes(daemon))
         return G_SOURCE_CONTINUE;
     sd_event_exit(daemon->event, EXIT_SUCCESS);
     return G_SOURCE_REMOVE;
@@ -55,9 +69,8 @@ on_signal(sd_event_source *source, const struct signalfd_siginfo *info, void *us
 
     if (daemon->stop_by > 0)
         return 0;
-    daemon->stop_by = g_get_monotonic_time() + STOP_SECONDS * G_USEC_PER_SEC;
     vgpu_service_stop(daemon->service);
-    vgpu_broker_stop(daemon->broker);
+    begin_stop(daemon);
     if (on_stopping(daemon))
         g_timeout_add(20, on_stopping, daemon);
     return 0;
@@ -191,17 +204,15 @@ run_loop(sd_event *event)
     return code;
 }
 
-/* The bus has gone: nothing is begun any more, but what a driver answers to a write is recorded, as only a
- * killed service leaves that open. */
+/* The bus has gone. What a driver answers to a write is recorded still, as only a killed service leaves that
+ * open. */
 static void
-let_writes_end(const Daemon *daemon)
+let_writes_end(Daemon *daemon)
 {
-    gint64 until = g_get_monotonic_time() + STOP_SECONDS * G_USEC_PER_SEC;
-
-    vgpu_broker_stop(daemon->broker);
-    if (vgpu_worker_busy(daemon->worker) > 0)
+    begin_stop(daemon);
+    if (waits_for_writes(daemon))
         g_message("the bus has gone while a write is under way: waiting for its answer");
-    while (vgpu_worker_busy(daemon->worker) > 0 && g_get_monotonic_time() < until) {
+    while (waits_for_writes(daemon)) {
         if (!g_main_context_iteration(NULL, FALSE))
             g_usleep(20 * 1000);
     }
